@@ -1,0 +1,76 @@
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_NO_MEMORY = 71 };
+
+/* Nothing here may need memory: no stdio, no atexit handlers. */
+void mem_none(void)
+{
+    static const char line[] = "weir: out of memory\n";
+    ssize_t n = write(STDERR_FILENO, line, sizeof line - 1);
+
+    (void) n;
+    _exit(EXIT_NO_MEMORY);
+}
+
+static void *there(void *p)
+{
+    if (!p)
+        mem_none();
+    return p;
+}
+
+void *mem_new(size_t bytes)
+{
+    return there(calloc(1, bytes ? bytes : 1));
+}
+
+void *mem_array(size_t n, size_t each)
+{
+    return there(calloc(n ? n : 1, each ? each : 1));
+}
+
+void *mem_grow(void *p, size_t n, size_t each)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, each, &bytes))
+        mem_none();
+    return there(realloc(p, bytes ? bytes : 1));
+}
+
+void *mem_dup(const void *p, size_t bytes)
+{
+    void *copy = there(malloc(bytes ? bytes : 1));
+
+    if (bytes)
+        memcpy(copy, p, bytes);
+    return copy;
+}
+
+char *mem_str(const char *s)
+{
+    return s ? there(strdup(s)) : NULL;
+}
+
+char *mem_strn(const char *s, size_t n)
+{
+    return there(strndup(s, n));
+}
+
+char *mem_printf(const char *fmt, ...)
+{
+    char *s = NULL;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(&s, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        mem_none();
+    return s;
+}
