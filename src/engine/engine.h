@@ -1,0 +1,80 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct loop;
+
+/* engine - a way to get resources somewhere.  One table of functions, all of
+ * them set, filled by name.
+ *
+ * Calls start things and return; results come through the callbacks, from the
+ * loop and never from inside the call.  get and give are keyed by block id and
+ * repeatable: after a crash the owner simply asks again.
+ */
+enum engine_grain { ENGINE_GRAIN_DEVICE, ENGINE_GRAIN_NODE, ENGINE_GRAIN_POOL };
+
+struct engine_conf {
+    const char *pool;                  /* name of the pool */
+    const char *state_dir;             /* a folder of this engine's own */
+    const char *home;                  /* socket that runners dial */
+    const char *runner;                /* path of weir-runner */
+    const char *devices;               /* "sim:4xH100-80GB", "none" */
+    uint64_t log_bytes;                /* kept per lease */
+};
+
+struct engine_events {
+    /* A block is there (again): its id, its token, and its inventory in the
+     * form of the event block.up: {pool, engine, node, cpus_milli, memory,
+     * limits, simulated, devices: [{model, memory}]}.
+     */
+    void (*block_up)(const char *block, const char *token,
+                     const json_t *inventory, void *arg);
+    void (*block_lost)(const char *block, const char *why, void *arg);
+    void (*trouble)(const char *text, void *arg);  /* for the log */
+};
+
+struct engine_log {
+    uint64_t start;                    /* offset of the first byte given: later than asked when older bytes are gone */
+    size_t len;
+    uint64_t end;                      /* bytes written so far */
+};
+
+struct engine_ops {
+    const char *name;                  /* "local", "fake" */
+    enum engine_grain grain;
+    int (*open)(struct loop *l, const struct engine_conf *conf,
+                const struct engine_events *events, void *arg,
+                struct engine **ret, struct err *err);
+    /* No callback afterwards.  Blocks and what runs in them stay. */
+    void (*close)(struct engine *e);
+    /* What there is to get: {nodes: [...]}, caller owns. */
+    json_t *(*inventory)(struct engine *e);
+    /* Make the block be there; block_up follows, now and whenever its runner
+     * had to be started again.
+     */
+    int (*get)(struct engine *e, const char *block, struct err *err);
+    /* Let go of the block: its runner ends when nothing runs in it. */
+    int (*give)(struct engine *e, const char *block, struct err *err);
+    /* Blocks of ours that exist there, as after a crash: JSON array of ids. */
+    json_t *(*find)(struct engine *e);
+    /* Bytes of a lease's log from `offset` on; also of leases and blocks that
+     * are gone.  -ENOENT: no such log (yet).
+     */
+    int (*log)(struct engine *e, const char *block, const char *lease_key,
+               uint32_t gen, uint64_t epoch, uint64_t offset, void *buf,
+               size_t size, struct engine_log *ret, struct err *err);
+    /* Forget the logs of a workload. */
+    int (*log_drop)(struct engine *e, uint64_t workload, struct err *err);
+};
+
+struct engine {
+    const struct engine_ops *ops;      /* first member of every engine */
+};
+
+extern const struct engine_ops engine_local;
+extern const struct engine_ops engine_fake;

@@ -1,0 +1,414 @@
+#include "engine/home.h"
+
+#include "base/err.h"
+#include "base/frame.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* A connection is on the list `conns` until it is cut, then on `dead` until
+ * the end of the turn: a callback may cut the very connection whose message it
+ * is given, and `gone` is never called from inside a call of the owner's.
+ */
+enum {
+    OUT_MAX = 64 * 1024 * 1024,        /* queued for one runner */
+    HELLO_MS = 10 * 1000,              /* to say hello */
+    STALL_MS = 30 * 1000,              /* to read what is queued */
+    CONNS_MAX = 4096,
+    READ_SIZE = 64 * 1024,
+};
+
+struct conn {
+    struct home *home;
+    struct conn *next, *prev;
+    int fd;
+    struct watch *watch, *timer;       /* timer: hello's, then a stall's */
+    struct buf in, out;
+    bool greeted, dead, blocked;       /* blocked: the socket took no more */
+    char block[48];
+};
+
+struct home {
+    struct loop *loop;
+    const struct home_ops *ops;
+    void *arg;
+    int fd;
+    char *path;
+    struct watch *watch;
+    struct watch *soon;                /* flush and bury at the turn's end */
+    struct conn *conns, *dead;
+    unsigned nconns;
+    struct map *blocks;                /* block id -> greeted conn */
+};
+
+static void settle(struct watch *w, void *arg);
+
+static void settle_soon(struct home *h)
+{
+    if (!h->soon)
+        h->soon = loop_soon(h->loop, settle, h);
+}
+
+static void conn_stop(struct conn *c)
+{
+    watch_remove(take(c->watch));
+    watch_remove(take(c->timer));
+    if (c->fd >= 0)
+        (void) close(take_fd(c->fd));
+}
+
+static void conn_free(struct conn *c)
+{
+    conn_stop(c);
+    buf_free(&c->in);
+    buf_free(&c->out);
+    free(c);
+}
+
+static void conn_cut(struct conn *c)
+{
+    struct home *h = c->home;
+
+    if (c->dead)
+        return;
+    c->dead = true;
+    conn_stop(c);
+    if (c->greeted)
+        (void) map_del(h->blocks, c->block);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        h->conns = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    h->nconns--;
+    c->prev = NULL;
+    c->next = h->dead;
+    h->dead = c;
+    settle_soon(h);
+}
+
+static void on_late(struct watch *w, void *arg)
+{
+    struct conn *c = arg;
+
+    (void) w;
+    c->timer = NULL;
+    conn_cut(c);
+}
+
+/* One line to a peer that is not let in, as far as it gets there. */
+static void refuse(struct conn *c, const char *text)
+{
+    struct wire_msg m = { .kind = WIRE_ERROR };
+    struct buf out = BUF_INIT(4096);
+    autojson json_t *j = NULL;
+    autofree char *body = NULL;
+
+    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
+    j = wire_write(&m);
+    body = json_text(j);
+    frame_add(&out, body, strlen(body));
+    (void) send(c->fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    buf_free(&out);
+    conn_cut(c);
+}
+
+static void flush(struct conn *c)
+{
+    while (c->out.len > 0 && !c->blocked && !c->dead) {
+        ssize_t n = send(c->fd, c->out.data, c->out.len,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n > 0) {
+            buf_drop(&c->out, (size_t) n);
+        } else if (errno == EAGAIN) {
+            c->blocked = true;
+            watch_want(c->watch, LOOP_READ | LOOP_WRITE);
+            c->timer = loop_timer(c->home->loop, STALL_MS, on_late, c);
+        } else if (errno != EINTR) {
+            conn_cut(c);
+        }
+    }
+}
+
+static void unblock(struct conn *c)
+{
+    c->blocked = false;
+    watch_remove(take(c->timer));
+    watch_want(c->watch, LOOP_READ);
+    flush(c);
+}
+
+/* The turn's end: write what was queued, then say who is gone. */
+static void settle(struct watch *w, void *arg)
+{
+    struct home *h = arg;
+
+    (void) w;
+    h->soon = NULL;
+    for (struct conn *c = h->conns, *next; c; c = next) {
+        next = c->next;
+        flush(c);
+    }
+    while (h->dead) {
+        struct conn *c = h->dead;
+
+        h->dead = c->next;
+        if (c->greeted)
+            h->ops->gone(c->block, h->arg);
+        conn_free(c);
+    }
+}
+
+static void greet(struct conn *c, const struct wire_msg *m)
+{
+    struct home *h = c->home;
+
+    if (m->kind != WIRE_HELLO) {
+        refuse(c, "say hello first");
+    } else if (m->v + 1 < WIRE_VERSION || m->v > WIRE_VERSION + 1) {
+        char text[96];
+
+        (void) snprintf(text, sizeof text,
+                        "runner speaks version %u, home version %d", m->v,
+                        WIRE_VERSION);
+        refuse(c, text);
+    } else if (!h->ops->admit(m->block, m->token, h->arg)) {
+        refuse(c, "no such block, or not its token");
+    } else if (map_get(h->blocks, m->block)) {
+        refuse(c, "this block has a runner already");
+    } else {
+        c->greeted = true;
+        (void) snprintf(c->block, sizeof c->block, "%s", m->block);
+        (void) map_set(h->blocks, c->block, c);
+        watch_remove(take(c->timer));
+        h->ops->message(c->block, m, h->arg);
+    }
+}
+
+/* A kind that a newer runner knows and we do not is answered, not fatal. */
+static void answer_unknown(struct conn *c, const char *text)
+{
+    struct wire_msg m = { .kind = WIRE_ERROR };
+
+    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
+    (void) home_send(c->home, c->block, &m, NULL);
+}
+
+static void handle(struct conn *c, const char *body, size_t len)
+{
+    struct err err = { 0 };
+    struct wire_msg m;
+    int rc = wire_read(body, len, &m, &err);
+
+    if (rc == -ENOTSUP && c->greeted) {
+        answer_unknown(c, err.text);
+        return;
+    }
+    if (rc < 0) {
+        refuse(c, err.text);
+        return;
+    }
+    if (!c->greeted)
+        greet(c, &m);
+    else if (m.kind == WIRE_HELLO)
+        refuse(c, "hello was said already");
+    else
+        c->home->ops->message(c->block, &m, c->home->arg);
+    wire_clear(&m);
+}
+
+static void take_frames(struct conn *c)
+{
+    struct err err = { 0 };
+
+    while (!c->dead) {
+        const char *body = NULL;
+        size_t len = 0;
+        int rc = frame_next(&c->in, &body, &len, &err);
+
+        if (rc < 0)
+            refuse(c, err.text);
+        if (rc <= 0)
+            return;
+        handle(c, body, len);
+        buf_drop(&c->in, len + 4);
+    }
+}
+
+static void on_conn(struct watch *w, int fd, unsigned ready, void *arg)
+{
+    struct conn *c = arg;
+    char data[READ_SIZE];
+    ssize_t n;
+
+    (void) w;
+    if (ready & LOOP_WRITE)
+        unblock(c);
+    if (c->dead || !(ready & LOOP_READ))
+        return;
+    n = recv(fd, data, sizeof data, MSG_DONTWAIT);
+    if (n > 0) {
+        (void) buf_add(&c->in, data, (size_t) n);
+        take_frames(c);
+    } else if (n == 0 ||
+               (errno != EAGAIN && errno != EINTR)) {
+        conn_cut(c);
+    }
+}
+
+/* The folder's mode keeps strangers out; so does this, where it is shared. */
+static bool peer_allowed(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
+static void conn_new(struct home *h, int fd)
+{
+    struct conn *c = mem_new(sizeof *c);
+
+    *c = (struct conn) {
+        .home = h, .fd = fd, .next = h->conns,
+        .in = BUF_INIT(FRAME_MAX + 4 + READ_SIZE), .out = BUF_INIT(OUT_MAX),
+    };
+    if (loop_fd(h->loop, fd, LOOP_READ, on_conn, c, &c->watch, NULL) < 0) {
+        conn_free(c);
+        return;
+    }
+    c->timer = loop_timer(h->loop, HELLO_MS, on_late, c);
+    if (h->conns)
+        h->conns->prev = c;
+    h->conns = c;
+    h->nconns++;
+}
+
+static void on_accept(struct watch *w, int fd, unsigned ready, void *arg)
+{
+    struct home *h = arg;
+    int peer;
+
+    (void) w;
+    (void) ready;
+    while ((peer = accept4(fd, NULL, NULL,
+                           SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        if (h->nconns >= CONNS_MAX || !peer_allowed(peer))
+            (void) close(peer);
+        else
+            conn_new(h, peer);
+    }
+}
+
+static int listen_at(const char *path, int *ret, struct err *err)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    autoclose int fd = -1;
+    mode_t mask;
+    int rc;
+
+    if (strlen(path) >= sizeof at.sun_path)
+        return err_set(err, ENAMETOOLONG,
+                       "socket '%s': the path is longer than %zu bytes",
+                       path, sizeof at.sun_path - 1);
+    (void) snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, errno, "socket: %s", strerror(errno));
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_set(err, errno, "remove '%s': %s", path, strerror(errno));
+    mask = umask(0177);
+    rc = bind(fd, (struct sockaddr *) &at, sizeof at);
+    (void) umask(mask);
+    if (rc < 0 || listen(fd, SOMAXCONN) < 0)
+        return err_set(err, errno, "listen at '%s': %s", path,
+                       strerror(errno));
+    *ret = take_fd(fd);
+    return 0;
+}
+
+int home_open(struct loop *l, const char *socket_path,
+              const struct home_ops *ops, void *arg, struct home **ret,
+              struct err *err)
+{
+    struct home *h;
+    int fd = -1, rc = listen_at(socket_path, &fd, err);
+
+    if (rc < 0)
+        return rc;
+    h = mem_new(sizeof *h);
+    *h = (struct home) {
+        .loop = l, .ops = ops, .arg = arg, .fd = fd,
+        .path = mem_str(socket_path), .blocks = map_new(),
+    };
+    rc = loop_fd(l, fd, LOOP_READ, on_accept, h, &h->watch, err);
+    if (rc < 0)
+        home_close(h);
+    else
+        *ret = h;
+    return rc;
+}
+
+void home_close(struct home *h)
+{
+    if (!h)
+        return;
+    for (struct conn *c = h->conns, *next; c; c = next) {
+        next = c->next;
+        flush(c);
+        if (!c->dead)
+            conn_free(c);
+    }
+    while (h->dead) {
+        struct conn *c = h->dead;
+
+        h->dead = c->next;
+        conn_free(c);
+    }
+    watch_remove(h->soon);
+    watch_remove(h->watch);
+    (void) close(h->fd);
+    (void) unlink(h->path);
+    map_free(h->blocks);
+    free(h->path);
+    free(h);
+}
+
+int home_send(struct home *h, const char *block, const struct wire_msg *m,
+              struct err *err)
+{
+    struct conn *c = map_get(h->blocks, block);
+    autojson json_t *j = NULL;
+    autofree char *body = NULL;
+
+    if (!c)
+        return err_set(err, ENOTCONN, "the runner of block %s is not here",
+                       block);
+    j = wire_write(m);
+    body = json_text(j);
+    frame_add(&c->out, body, strlen(body));
+    if (c->out.over) {
+        conn_cut(c);
+        return err_set(err, ENOBUFS,
+                       "the runner of block %s does not read: cut off",
+                       block);
+    }
+    settle_soon(h);
+    return 0;
+}
+
+bool home_connected(const struct home *h, const char *block)
+{
+    return map_get(h->blocks, block) != NULL;
+}

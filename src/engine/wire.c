@@ -1,0 +1,438 @@
+#include "engine/wire.h"
+
+#include "base/err.h"
+#include "base/frame.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Two tables hold the whole protocol: what a member is, and which members a
+ * kind of message has.  Reading, writing and clearing walk them, so that a
+ * member cannot be written and then not be read.
+ */
+enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, STRING, LEASES, TASK };
+
+struct field {
+    const char *name;
+    enum type type;
+    size_t offset;
+    int64_t min, max;          /* numbers: range; texts: size of the array */
+};
+
+enum { COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64 };
+
+#define AT(member) offsetof(struct wire_msg, member)
+#define ROOM(member) 0, (int64_t) sizeof((struct wire_msg *) 0)->member
+#define FIELDS(X) \
+    X(KEY_, "key", KEY, AT(key), 0, 0) \
+    X(GEN, "gen", U32, AT(gen), 0, UINT32_MAX) \
+    X(EPOCH, "epoch", U64, AT(epoch), 0, INT64_MAX) \
+    X(V, "v", U32, AT(v), 0, UINT32_MAX) \
+    X(BLOCK, "block", NAME, AT(block), ROOM(block)) \
+    X(TOKEN, "token", TEXT, AT(token), ROOM(token)) \
+    X(PID, "pid", I64, AT(pid), 0, INT32_MAX) \
+    X(LEASES_, "leases", LEASES, AT(leases), 0, 0) \
+    X(OK, "ok", BOOL, AT(ok), 0, 0) \
+    X(FORCE, "force", BOOL, AT(force), 0, 0) \
+    X(CAUSE, "cause", NAME, AT(cause), ROOM(cause)) \
+    X(STATUS, "status", INT, AT(status), -SIGNAL_MAX, 255) \
+    X(STARTED_AT, "at", U64, AT(started_ms), 0, INT64_MAX) \
+    X(STARTED_, "started", U64, AT(started_ms), 0, INT64_MAX) \
+    X(ENDED_, "ended", U64, AT(ended_ms), 0, INT64_MAX) \
+    X(CPU, "cpu_ms", U64, AT(cpu_ms), 0, INT64_MAX) \
+    X(RSS, "rss", U64, AT(rss_bytes), 0, INT64_MAX) \
+    X(SIGNAL, "signal", INT, AT(signal), 0, SIGNAL_MAX) \
+    X(GRACE, "grace_ms", U64, AT(grace_ms), 0, INT64_MAX) \
+    X(COMMAND, "command", STRING, AT(command), 0, COMMAND_MAX) \
+    X(TEXT_, "text", TEXT, AT(text), ROOM(text)) \
+    X(TASK_, "task", TASK, AT(task), 0, 0)
+
+enum {
+#define X(id, ...) N_##id,
+    FIELDS(X)
+#undef X
+    FIELD_COUNT
+};
+#define BIT(id) (1u << N_##id)
+
+static const struct field fields[FIELD_COUNT] = {
+#define X(id, ...) [N_##id] = { __VA_ARGS__ },
+    FIELDS(X)
+#undef X
+};
+
+#define LEASE (BIT(KEY_) | BIT(GEN) | BIT(EPOCH))
+
+static const struct {
+    const char *name;
+    unsigned must, may;        /* members */
+} kinds[WIRE_KIND_COUNT] = {
+#define X(id, text) [WIRE_##id].name = (text),
+    WIRE_KINDS(X)
+#undef X
+    [WIRE_HELLO].must = BIT(V) | BIT(BLOCK) | BIT(TOKEN) | BIT(PID) |
+                        BIT(LEASES_),
+    [WIRE_CLAIM].must = LEASE,
+    [WIRE_STARTED].must = LEASE | BIT(PID) | BIT(STARTED_AT),
+    [WIRE_ENDED].must = LEASE | BIT(CAUSE) | BIT(STATUS) | BIT(STARTED_) |
+                        BIT(ENDED_),
+    [WIRE_ENDED].may = BIT(CPU) | BIT(RSS),
+    [WIRE_WELCOME].must = BIT(V) | BIT(EPOCH),
+    [WIRE_ORDER].must = LEASE | BIT(TASK_),
+    [WIRE_GRANT].must = LEASE | BIT(OK),
+    [WIRE_STOP].must = LEASE,
+    [WIRE_STOP].may = BIT(SIGNAL) | BIT(GRACE) | BIT(COMMAND) | BIT(FORCE),
+    [WIRE_ACK].must = LEASE,
+    [WIRE_DROP].must = BIT(KEY_),
+    [WIRE_ERROR].must = BIT(TEXT_),
+};
+
+static const char *const lease_states[] = {
+    "new", "claimed", "running", "ended"
+};
+
+void lease_key_print(const struct lease_key *k, char *buf, size_t size)
+{
+    int n = snprintf(buf, size, "w%" PRIu64 "/%" PRIu32 ".%" PRIu32,
+                     k->workload, k->task, k->rank);
+
+    assert(n > 0 && (size_t) n < size);
+}
+
+/* Decimal without sign or leading zero; *s moves behind it. */
+static bool number(const char **s, uint64_t max, uint64_t *ret)
+{
+    const char *p = *s;
+    uint64_t v = 0;
+
+    if (!isdigit((unsigned char) *p) ||
+        (*p == '0' && isdigit((unsigned char) p[1])))
+        return false;
+    for (; isdigit((unsigned char) *p); p++) {
+        unsigned digit = (unsigned) (*p - '0');
+
+        if (v > (max - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    *s = p;
+    *ret = v;
+    return true;
+}
+
+int lease_key_parse(const char *s, struct lease_key *ret, struct err *err)
+{
+    uint64_t workload = 0, task = 0, rank = 0;
+    const char *p = s;
+
+    if (*p++ != 'w' || !number(&p, INT64_MAX, &workload) ||
+        *p++ != '/' || !number(&p, UINT32_MAX, &task) ||
+        *p++ != '.' || !number(&p, UINT32_MAX, &rank) || *p)
+        return err_set(err, EPROTO,
+                       "'%.40s' is no lease key; expected the form w12/3.0",
+                       s);
+    *ret = (struct lease_key) { workload, (uint32_t) task, (uint32_t) rank };
+    return 0;
+}
+
+static int wrong(const char *kind, const struct field *f, const char *want,
+                 struct err *err)
+{
+    return err_set(err, EPROTO, "%s: '%s' must be %s", kind, f->name, want);
+}
+
+static int read_number(const char *kind, const struct field *f,
+                       const json_t *v, void *at, struct err *err)
+{
+    json_int_t n = json_integer_value(v);
+
+    if (!json_is_integer(v) || n < f->min || n > f->max)
+        return err_set(err, EPROTO,
+                       "%s: '%s' must be a whole number from %" PRId64
+                       " to %" PRId64, kind, f->name, f->min, f->max);
+    if (f->type == U32)
+        *(uint32_t *) at = (uint32_t) n;
+    else if (f->type == U64)
+        *(uint64_t *) at = (uint64_t) n;
+    else if (f->type == I64)
+        *(int64_t *) at = n;
+    else
+        *(int *) at = (int) n;
+    return 0;
+}
+
+/* Names become parts of paths and log lines: a small alphabet, not empty, no
+ * dot in front.
+ */
+static bool name_valid(const char *s)
+{
+    if (!isalnum((unsigned char) *s))
+        return false;
+    for (; *s; s++)
+        if (!isalnum((unsigned char) *s) && !strchr("._-", *s))
+            return false;
+    return true;
+}
+
+static int read_text(const char *kind, const struct field *f, const json_t *v,
+                     void *at, struct err *err)
+{
+    const char *s = json_string_value(v);
+
+    if (!s)
+        return wrong(kind, f, "a text", err);
+    if (strlen(s) != json_string_length(v) ||
+        json_string_length(v) >= (size_t) f->max)
+        return err_set(err, EPROTO,
+                       "%s: '%s' must be shorter than %" PRId64
+                       " bytes and without NUL", kind, f->name, f->max);
+    if (f->type == NAME && !name_valid(s))
+        return wrong(kind, f, "a name of letters, digits, '.', '_', '-'",
+                     err);
+    if (f->type == STRING)
+        *(char **) at = mem_str(s);
+    else
+        memcpy(at, s, strlen(s) + 1);
+    return 0;
+}
+
+static int read_key(const char *kind, const struct field *f, const json_t *v,
+                    struct lease_key *at, struct err *err)
+{
+    const char *s = json_string_value(v);
+
+    if (!s)
+        return wrong(kind, f, "a lease key", err);
+    return lease_key_parse(s, at, err);
+}
+
+static int read_lease(const json_t *v, struct wire_lease *ret,
+                      struct err *err)
+{
+    const char *state = json_get_str(v, "state", "");
+    size_t i = 0;
+    int rc = read_key("hello", &fields[N_KEY_], json_object_get(v, "key"),
+                      &ret->key, err);
+
+    if (rc >= 0)
+        rc = read_number("hello", &fields[N_GEN], json_object_get(v, "gen"),
+                         &ret->gen, err);
+    if (rc >= 0)
+        rc = read_number("hello", &fields[N_EPOCH],
+                         json_object_get(v, "epoch"), &ret->epoch, err);
+    if (rc < 0)
+        return rc;
+    while (i < array_size(lease_states) && strcmp(lease_states[i], state))
+        i++;
+    if (i == array_size(lease_states))
+        return err_set(err, EPROTO, "hello: '%.20s' is no state of a lease",
+                       state);
+    (void) snprintf(ret->state, sizeof ret->state, "%s", lease_states[i]);
+    return 0;
+}
+
+static int read_leases(const struct field *f, const json_t *v,
+                       struct wire_msg *m, struct err *err)
+{
+    if (!json_is_array(v))
+        return wrong("hello", f, "a list", err);
+    m->leases = mem_array(json_array_size(v), sizeof *m->leases);
+    for (; m->nleases < json_array_size(v); m->nleases++) {
+        int rc = read_lease(json_array_get(v, m->nleases),
+                            &m->leases[m->nleases], err);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int read_field(const struct field *f, const json_t *v,
+                      struct wire_msg *m, struct err *err)
+{
+    const char *kind = kinds[m->kind].name;
+    void *at = (char *) m + f->offset;
+
+    switch (f->type) {
+    case KEY:
+        return read_key(kind, f, v, at, err);
+    case U32:
+    case U64:
+    case I64:
+    case INT:
+        return read_number(kind, f, v, at, err);
+    case BOOL:
+        if (!json_is_boolean(v))
+            return wrong(kind, f, "true or false", err);
+        *(bool *) at = json_is_true(v);
+        return 0;
+    case TEXT:
+    case NAME:
+    case STRING:
+        return read_text(kind, f, v, at, err);
+    case LEASES:
+        return read_leases(f, v, m, err);
+    case TASK:
+        if (!json_is_object(v))
+            return wrong(kind, f, "an object", err);
+        m->task = json_deep_copy(v);
+        return m->task ? 0 : err_set(err, ENOMEM, "out of memory");
+    }
+    assert(!"a field without a type");
+    return -EPROTO;
+}
+
+static int read_members(const json_t *j, struct wire_msg *m, struct err *err)
+{
+    unsigned must = kinds[m->kind].must;
+    unsigned all = must | kinds[m->kind].may;
+
+    for (unsigned i = 0; i < FIELD_COUNT; i++) {
+        const json_t *v = json_object_get(j, fields[i].name);
+        int rc;
+
+        if (!(all & 1u << i) || (!v && !(must & 1u << i)))
+            continue;
+        if (!v)
+            return err_set(err, EPROTO, "%s: '%s' is missing",
+                           kinds[m->kind].name, fields[i].name);
+        rc = read_field(&fields[i], v, m, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int read_kind(const json_t *j, enum wire_kind *ret, struct err *err)
+{
+    const char *t = json_get_str(j, "t", NULL);
+
+    if (!t)
+        return err_set(err, EPROTO, "a message without a kind ('t')");
+    for (unsigned i = 0; i < WIRE_KIND_COUNT; i++)
+        if (strcmp(kinds[i].name, t) == 0) {
+            *ret = (enum wire_kind) i;
+            return 0;
+        }
+    return err_set(err, ENOTSUP, "'%.20s' is no kind of message here", t);
+}
+
+int wire_read(const char *body, size_t len, struct wire_msg *ret,
+              struct err *err)
+{
+    autojson json_t *j = NULL;
+    struct wire_msg m = { .kind = WIRE_ERROR };
+    int rc = json_read(body, len, FRAME_MAX, &j, err);
+
+    if (rc < 0)
+        return rc;
+    rc = read_kind(j, &m.kind, err);
+    if (rc >= 0)
+        rc = read_members(j, &m, err);
+    if (rc < 0) {
+        wire_clear(&m);
+        return rc;
+    }
+    *ret = m;
+    return 0;
+}
+
+static void put_key(json_t *j, const struct lease_key *k)
+{
+    char text[48];
+
+    lease_key_print(k, text, sizeof text);
+    json_put_str(j, "key", text);
+}
+
+static json_t *write_leases(const struct wire_msg *m)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < m->nleases; i++) {
+        const struct wire_lease *l = &m->leases[i];
+        json_t *o = json_object();
+
+        put_key(o, &l->key);
+        json_put_u64(o, "gen", l->gen);
+        json_put_u64(o, "epoch", l->epoch);
+        json_put_str(o, "state", l->state);
+        (void) json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static int64_t field_number(const struct field *f, const void *at)
+{
+    if (f->type == U32)
+        return *(const uint32_t *) at;
+    if (f->type == U64)
+        return (int64_t) *(const uint64_t *) at;
+    if (f->type == I64)
+        return *(const int64_t *) at;
+    return *(const int *) at;
+}
+
+/* A member that need not be there and says nothing is left out. */
+static void write_field(json_t *j, const struct field *f,
+                        const struct wire_msg *m, bool may)
+{
+    const void *at = (const char *) m + f->offset;
+    const char *text;
+
+    switch (f->type) {
+    case KEY:
+        put_key(j, at);
+        break;
+    case U32:
+    case U64:
+    case I64:
+    case INT:
+        if (!may || field_number(f, at) != 0)
+            json_put(j, f->name, json_integer(field_number(f, at)));
+        break;
+    case BOOL:
+        if (!may || *(const bool *) at)
+            json_put_bool(j, f->name, *(const bool *) at);
+        break;
+    case TEXT:
+    case NAME:
+    case STRING:
+        text = f->type == STRING ? *(char *const *) at : at;
+        if (!may || (text && *text))
+            json_put_str(j, f->name, text);
+        break;
+    case LEASES:
+        json_put(j, f->name, write_leases(m));
+        break;
+    case TASK:
+        json_put(j, f->name, m->task ? json_incref(m->task) : json_object());
+        break;
+    }
+}
+
+json_t *wire_write(const struct wire_msg *m)
+{
+    json_t *j = json_object();
+
+    assert(m->kind < WIRE_KIND_COUNT);
+    json_put_str(j, "t", kinds[m->kind].name);
+    for (unsigned i = 0; i < FIELD_COUNT; i++)
+        if ((kinds[m->kind].must | kinds[m->kind].may) & 1u << i)
+            write_field(j, &fields[i], m, kinds[m->kind].may & 1u << i);
+    return j;
+}
+
+void wire_clear(struct wire_msg *m)
+{
+    free(m->leases);
+    free(m->command);
+    json_decref(m->task);
+    *m = (struct wire_msg) { .kind = WIRE_ERROR };
+}
