@@ -211,7 +211,7 @@ static int remove_entry(int at, const char *name, int depth, struct err *err)
         return failed(err, "remove", name);
     rc = remove_entries(fd, name, depth, err);
     if (rc < 0)
-        return err_prefix(err, rc, "in '%s'", name);
+        return rc;
     if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return failed(err, "remove folder", name);
     return 0;
@@ -219,7 +219,9 @@ static int remove_entry(int at, const char *name, int depth, struct err *err)
 
 int fs_remove_tree(const char *path, struct err *err)
 {
-    return remove_entry(AT_FDCWD, path, 0, err);
+    int rc = remove_entry(AT_FDCWD, path, 0, err);
+
+    return rc < 0 ? err_prefix(err, rc, "remove all of '%s'", path) : 0;
 }
 
 int fs_lock(const char *path, int *ret_fd, struct err *err)

@@ -30,7 +30,11 @@ void *mem_new(size_t bytes)
 
 void *mem_array(size_t n, size_t each)
 {
-    return there(calloc(n ? n : 1, each ? each : 1));
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, each, &bytes))
+        mem_none();
+    return mem_new(bytes);
 }
 
 void *mem_grow(void *p, size_t n, size_t each)

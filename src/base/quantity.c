@@ -267,7 +267,8 @@ void quantity_print_duration(uint64_t ms, char *buf, unsigned size)
 
     for (unsigned units = 1; units < 1u << array_size(time_units); units++) {
         print_sum(ms, units, text, sizeof text);
-        if (text[0] && (!best[0] || strlen(text) < strlen(best)))
+        /* Of two as short, the later has the larger units. */
+        if (text[0] && (!best[0] || strlen(text) <= strlen(best)))
             memcpy(best, text, sizeof best);
     }
     (void) snprintf(buf, size, "%s", best[0] ? best : "0s");
