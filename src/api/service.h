@@ -1,0 +1,48 @@
+#pragma once
+
+#include "core/event.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine_log;
+struct err;
+struct store;
+struct world;
+
+/* service - what the API needs of the control plane behind it.
+ *
+ * The API decides who may do what and puts events together; the service makes
+ * them happen: it stamps time and number, checks (world_check), journals,
+ * applies, and calls `done` from the loop, never from inside the call, once
+ * the event is durable (rc 0, with its number) or refused (-errno and a text).
+ * Exactly one call of done per propose.  The event is taken.
+ */
+typedef void (*service_done_f)(int rc, uint64_t seq, uint64_t workload,
+                               const struct err *err, void *arg);
+
+struct service_ops {
+    const struct world *(*world)(void *arg);
+    struct store *(*store)(void *arg);
+    /* For EVENT_SUBMITTED the service sets the workload's id and tells it. */
+    void (*propose)(struct event *e, service_done_f done, void *done_arg,
+                    void *arg);
+    /* As engine_ops.log, whichever block the lease was on; -ENOENT. */
+    int (*log)(uint64_t workload, uint32_t task, uint32_t rank, uint32_t gen,
+               uint64_t offset, void *buf, size_t size,
+               struct engine_log *ret, struct err *err, void *arg);
+    /* Start an online backup into a file of the control plane's machine. */
+    void (*backup)(const char *file, service_done_f done, void *done_arg,
+                   void *arg);
+    /* "" when all is well; else why writes are refused right now (disk full). */
+    const char *(*trouble)(void *arg);
+    json_t *(*stat)(void *arg);        /* version, uptime, store, engines; caller owns */
+    bool (*single_user)(void *arg);    /* started without root: own user alone */
+};
+
+struct service {
+    const struct service_ops *ops;
+    void *arg;
+};

@@ -1,0 +1,343 @@
+#include "control/control_int.h"
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/home.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LEAVE_MS = 5000,                   /* at most this long for what is in flight */
+    LEAVE_LOOK_MS = 20,
+    RETENTION_MS = 600000,             /* how often old history is looked for */
+    RETENTION_STEP = 1000,
+};
+
+/* Wall clock that never goes back and does not stand still either when
+ * somebody sets the machine's clock back: then time goes on from where it was.
+ */
+uint64_t control_now(struct control *c)
+{
+    uint64_t wall = clock_wall_ms();
+    uint64_t now = c->wall_base + (clock_mono_ms() - c->mono_base);
+
+    if (wall > now) {
+        c->wall_base += wall - now;
+        now = wall;
+    }
+    return now;
+}
+
+static void clock_begin(struct control *c)
+{
+    uint64_t last = world_time_ms(c->world);
+
+    c->wall_base = clock_wall_ms();
+    if (c->wall_base < last) {
+        log_say(LOG_WARN, "the clock is behind the last event: "
+                "going on from that one's time", NULL);
+        c->wall_base = last;
+    }
+    c->mono_base = clock_mono_ms();
+    c->started_ms = c->wall_base;
+}
+
+static int state_open(struct control *c, struct err *err)
+{
+    const char *dir = c->conf->state_dir;
+    autofree char *lock = mem_printf("%s/lock", dir);
+    autofree char *db = mem_printf("%s/weir.db", dir);
+    struct store_conf conf = { .path = db, .check_full = c->conf->check_full };
+    int rc = fs_mkdir(dir, 0700, err);
+
+    if (rc < 0)
+        return rc;
+    rc = fs_lock(lock, &c->lock, err);
+    if (rc == -EWOULDBLOCK)
+        return err_set(err, EBUSY, "another control plane uses '%s'; "
+                       "stop it first, or name another folder with --state",
+                       dir);
+    if (rc < 0)
+        return rc;
+    rc = store_open(&conf, &c->store, err);
+    if (rc < 0)
+        return rc;
+    c->world = world_new();
+    rc = store_load(c->store, c->world, err);
+    if (rc < 0)
+        return rc;
+    clock_begin(c);
+    return store_attach(c->store, c->loop, journal_durable, journal_failed, c,
+                        err);
+}
+
+/* The tenant that is always there. */
+static int first_tenant(struct control *c, struct err *err)
+{
+    struct event e;
+    char member[32];
+
+    if (world_tenant(c->world, "default"))
+        return 0;
+    event_init(&e, EVENT_TENANT_SET);
+    (void) snprintf(e.tenant, sizeof e.tenant, "default");
+    (void) snprintf(member, sizeof member, "uid:%u", (unsigned) geteuid());
+    e.data = json_pack("{s:[s]}", "members", member);
+    return journal_event(c, &e, NULL, NULL, err);
+}
+
+static int say_started(struct control *c, struct err *err)
+{
+    struct event e;
+
+    event_init(&e, EVENT_STARTED);
+    e.data = json_pack("{s:s}", "version", WEIR_VERSION);
+    return journal_event(c, &e, NULL, NULL, err);
+}
+
+static void on_trouble(const char *text, void *arg)
+{
+    (void) arg;
+    log_say(LOG_WARN, text, NULL);
+}
+
+static char *runner_path(const struct control *c)
+{
+    char self[4096];
+    char *slash;
+    ssize_t n;
+
+    if (c->conf->runner)
+        return mem_str(c->conf->runner);
+    n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return mem_str("weir-runner");
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    return mem_printf("%s/weir-runner", self);
+}
+
+static int engine_start(struct control *c, struct err *err)
+{
+    static const struct engine_events events = {
+        .block_up = leases_block_up,
+        .block_lost = leases_block_lost,
+        .trouble = on_trouble,
+    };
+    const struct engine_ops *ops =
+        strcmp(c->conf->engine, "fake") == 0 ? &engine_fake : &engine_local;
+    autofree char *dir = mem_printf("%s/engine", c->conf->state_dir);
+    autofree char *home = mem_printf("%s/home.sock", c->conf->state_dir);
+    autofree char *runner = runner_path(c);
+    struct engine_conf conf = {
+        .pool = c->conf->pool,
+        .state_dir = dir,
+        .home = home,
+        .runner = runner,
+        .devices = c->conf->devices,
+        .log_bytes = c->conf->log_bytes,
+    };
+    int rc = fs_mkdir(dir, 0700, err);
+
+    if (rc < 0)
+        return rc;
+    rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
+    if (rc < 0)
+        return rc;
+    return ops->get(c->engine, CONTROL_BLOCK, err);
+}
+
+static int api_start(struct control *c, const struct service *service,
+                     struct err *err)
+{
+    struct api_conf conf = {
+        .socket = c->conf->socket,
+        .socket_mode = geteuid() == 0 ? 0666 : 0600,
+        .listen = c->conf->listen,
+        .tls_cert = c->conf->tls_cert,
+        .tls_key = c->conf->tls_key,
+        .tls_client_ca = c->conf->tls_client_ca,
+    };
+
+    return api_open(c->loop, &conf, service, &c->api, err);
+}
+
+static void on_retention(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+    uint64_t now = control_now(c);
+
+    (void) w;
+    if (c->conf->retention_ms < now)
+        store_trim(c->store, now - c->conf->retention_ms, RETENTION_STEP);
+    c->retention = loop_timer(c->loop, RETENTION_MS, on_retention, c);
+}
+
+/* ---- the end ---- */
+
+static bool nothing_runs(const struct control *c)
+{
+    struct block *b;
+    size_t pos = 0;
+
+    while ((b = world_next_block(c->world, &pos)))
+        if (b->leases)
+            return false;
+    return true;
+}
+
+/* Runners without work end with us; those with work go on and are found again
+ * by the next control plane.
+ */
+static void runners_leave(struct control *c)
+{
+    struct wire_msg quit = { .kind = WIRE_QUIT };
+    struct block *b;
+    size_t pos = 0;
+
+    while (c->home && (b = world_next_block(c->world, &pos)))
+        if (!b->leases)
+            (void) home_send(c->home, b->id, &quit, NULL);
+}
+
+/* One turn after the last word: replies and "quit" have left by now. */
+static void on_left(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->leave = NULL;
+    loop_stop(c->loop);
+}
+
+static void on_leave(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->leave = NULL;
+    if (c->first != c->count && !c->trouble[0] &&
+        control_now(c) < c->leaving_ms + LEAVE_MS) {
+        c->leave = loop_timer(c->loop, LEAVE_LOOK_MS, on_leave, c);
+        return;
+    }
+    runners_leave(c);
+    c->leave = loop_timer(c->loop, LEAVE_LOOK_MS, on_left, c);
+}
+
+static void on_signal(int sig, void *arg)
+{
+    struct control *c = arg;
+
+    if (c->draining)
+        return;
+    log_say(LOG_INFO, sig == SIGINT ? "interrupted: stopping"
+                                    : "told to stop: stopping", NULL);
+    if (!nothing_runs(c))
+        log_say(LOG_INFO, "what runs goes on under its runner; "
+                "'weir up' finds it again", NULL);
+    c->draining = true;
+    c->leaving_ms = control_now(c);
+    api_drain(c->api);
+    c->leave = loop_timer(c->loop, LEAVE_LOOK_MS, on_leave, c);
+}
+
+static void control_close(struct control *c)
+{
+    const char *key;
+    size_t pos = 0;
+    void *v;
+
+    journal_close(c);
+    watch_remove(c->retention);
+    watch_remove(c->leave);
+    api_close(c->api);
+    if (c->engine)
+        c->engine->ops->close(c->engine);
+    if (c->held)
+        leases_close(c);
+    store_close(c->store);
+    world_free(c->world);
+    while (c->tokens && (v = map_next(c->tokens, &pos, &key)))
+        free(v);
+    map_free(c->tokens);
+    map_free(c->held);
+    loop_close(c->loop);
+    if (c->lock >= 0)
+        (void) close(c->lock);
+}
+
+static int control_open(struct control *c, const struct service *service,
+                        struct err *err)
+{
+    int rc = loop_open(&c->loop, err);
+
+    if (rc < 0)
+        return rc;
+    if ((rc = loop_signal(c->loop, SIGTERM, on_signal, c, err)) < 0 ||
+        (rc = loop_signal(c->loop, SIGINT, on_signal, c, err)) < 0 ||
+        (rc = state_open(c, err)) < 0 ||
+        (rc = leases_open(c, err)) < 0 ||
+        (rc = say_started(c, err)) < 0 ||
+        (rc = first_tenant(c, err)) < 0 ||
+        (rc = engine_start(c, err)) < 0)
+        return rc;
+    return api_start(c, service, err);
+}
+
+int control_run(const struct control_conf *conf, struct err *err)
+{
+    struct control c = {
+        .conf = conf,
+        .lock = -1,
+        .held = map_new(),
+        .tokens = map_new(),
+    };
+    struct service service = { .ops = &control_service, .arg = &c };
+    int rc;
+
+    (void) signal(SIGPIPE, SIG_IGN);
+    rc = control_open(&c, &service, err);
+    if (rc == 0) {
+        log_say(LOG_INFO, "ready", "socket", conf->socket, "state",
+                conf->state_dir, "devices", conf->devices, NULL);
+        c.retention = loop_timer(c.loop, 1000, on_retention, &c);
+        rc = loop_run(c.loop, err);
+        log_say(LOG_INFO, "stopped", NULL);
+    }
+    control_close(&c);
+    return rc;
+}
+
+int control_restore(const char *state_dir, const char *backup,
+                    struct err *err)
+{
+    autofree char *lock = mem_printf("%s/lock", state_dir);
+    autofree char *db = mem_printf("%s/weir.db", state_dir);
+    autoclose int fd = -1;
+    int rc = fs_mkdir(state_dir, 0700, err);
+
+    if (rc < 0)
+        return rc;
+    rc = fs_lock(lock, &fd, err);
+    if (rc == -EWOULDBLOCK)
+        return err_set(err, EBUSY, "a control plane uses '%s'; stop it first",
+                       state_dir);
+    if (rc < 0)
+        return rc;
+    return store_restore(backup, db, clock_wall_ms(), err);
+}

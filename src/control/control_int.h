@@ -1,0 +1,98 @@
+#pragma once
+
+#include "api/service.h"
+#include "base/err.h"
+#include "control/control.h"
+#include "core/event.h"
+#include "core/world.h"
+#include "engine/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+struct engine;
+struct home;
+struct loop;
+struct map;
+struct store;
+struct watch;
+
+/* The one block of the one engine there is so far. */
+#define CONTROL_BLOCK "local"
+
+/* What waits for an event to be durable: a reply to whoever asked for it, and
+ * the action that follows from it.
+ */
+struct effect {
+    uint64_t seq;
+    service_done_f done;               /* may be NULL */
+    void *arg;
+    enum event_type type;
+    uint64_t workload;
+    uint32_t task, rank, gen;
+    char block[48];                    /* of the runner to acknowledge; may be "" */
+};
+
+struct control {
+    const struct control_conf *conf;
+    struct loop *loop;
+    struct store *store;
+    struct world *world;
+    struct home *home;
+    struct engine *engine;
+    struct api *api;
+
+    struct effect *effects;            /* in order of seq: a queue [first, count) */
+    size_t first, count, room;
+
+    struct map *held;                  /* lease key -> struct held: what runners were told or told us */
+    struct map *tokens;                /* block id -> its token */
+
+    struct watch *flush, *wake, *probe, *retention, *leave;
+    uint64_t wall_base, mono_base;     /* control_now counts from here */
+    uint64_t started_ms, leaving_ms;
+    char trouble[512];                 /* why writes are refused; "" when all is well */
+    bool draining;
+    int lock;
+};
+
+/* control.c */
+uint64_t control_now(struct control *c);
+
+/* journal.c: propose, apply, journal, act. */
+
+/* Check, number, journal and apply one event, which is cleared whatever comes
+ * of it.  `done` (may be NULL) is called once it is durable, or when the store
+ * fails; not when this returns an error.
+ */
+int journal_event(struct control *c, struct event *e, service_done_f done,
+                  void *arg, struct err *err);
+/* Let the world decide at the end of this turn of the loop. */
+void journal_soon(struct control *c);
+/* Is the event that put this lease where it is still on its way to the disk?
+ * Then its effect will act.
+ */
+bool journal_pending(const struct control *c, enum event_type type,
+                     const struct lease *l);
+void journal_durable(uint64_t seq, void *arg);
+void journal_failed(const struct err *err, void *arg);
+void journal_close(struct control *c);
+
+/* lease.c: what runners are told and what they tell. */
+void leases_act(struct control *c, const struct effect *f);
+bool leases_admit(const char *block, const char *token, void *arg);
+void leases_message(const char *block, const struct wire_msg *m, void *arg);
+void leases_gone(const char *block, void *arg);
+int leases_open(struct control *c, struct err *err);
+void leases_close(struct control *c);
+void leases_block_up(const char *block, const char *token,
+                     const json_t *inventory, void *arg);
+void leases_block_lost(const char *block, const char *why, void *arg);
+
+/* order.c */
+json_t *order_json(const struct control *c, const struct lease *l);
+
+/* serve.c */
+extern const struct service_ops control_service;
