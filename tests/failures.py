@@ -1,0 +1,507 @@
+#!/usr/bin/env python3
+"""What goes wrong around Weir: the disk is full, a write is torn, the store is
+another's, the clock goes back, a backup is old, somebody else is at it.
+"""
+import ctypes
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+
+import weirtest
+from journal import Journal, millis
+from weirtest import Weir, until
+
+ROOT = os.geteuid() == 0
+QUICK = {"weir": 1, "kind": "job", "name": "quick", "run": "true",
+         "cpus": 0.01}
+
+
+def lasting(release, **fields):
+    """A job that runs until the file `release` is there."""
+    return {"weir": 1, "kind": "job", "name": "lasting", "cpus": 0.01,
+            "run": f'until [ -e "{release}" ]; do sleep 0.05; done', **fields}
+
+
+def store_file(weir):
+    """The database of a state folder."""
+    found = [os.path.join(d, f) for d, _, files in os.walk(weir.state)
+             for f in files if f.endswith(".db")]
+    if len(found) != 1:
+        raise RuntimeError(f"no single store in {weir.state}: {found}")
+    return found[0]
+
+
+def refused(weir, *args, uid=None):
+    """`weir up` that ought to end by itself: (status, its lines)."""
+    user = {} if uid is None else {"user": uid, "group": uid,
+                                   "extra_groups": []}
+    r = subprocess.run(weir.command(*args), stdin=subprocess.DEVNULL,
+                       capture_output=True, text=True, cwd="/",
+                       timeout=weirtest.DEADLINE, **user)
+    return r.returncode, r.stderr.splitlines()
+
+
+def one_refusal(tap, status, lines, words, text):
+    """Ended with an error, and its last line says why."""
+    last = lines[-1] if lines else ""
+    tap.ok(status not in (0, None) and status > 0, f"{text}: ends with an "
+           "error", f"status {status}", *lines)
+    tap.ok(all(w in last for w in words), f"{text}: one line says why",
+           f"wanted {words}", *lines)
+
+
+# The disk ---------------------------------------------------------------------
+
+def fill(path):
+    """Take all the room there is."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for size in (65536, 4096, 512, 1):
+        try:
+            while True:
+                os.write(fd, b"x" * size)
+        except OSError:
+            pass
+    os.close(fd)
+
+
+def mount_small(folder):
+    """A small file system of this process's own; needs root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    os.makedirs(folder, mode=0o700)
+    if libc.mount(b"weir-test", folder.encode(), b"tmpfs", 0,
+                  b"size=12m,mode=0700"):
+        raise OSError(ctypes.get_errno(), "mount")
+
+
+def disk_full(tap):
+    if not ROOT:
+        tap.skip("disk full", "a small file system needs root")
+        return
+    with Weir() as weir:
+        mount_small(weir.state)
+        try:
+            weir.start()
+            disk_full_on(tap, weir)
+        finally:
+            if weir.proc and weir.proc.poll() is None:
+                weir.kill()
+            weirtest.end_all(weir.folder)
+            ctypes.CDLL(None).umount2(weir.state.encode(), 2)
+
+
+def submit_until_refused(weir):
+    """Ids of what was acknowledged before the disk was full, and the
+    refusal.
+    """
+    acked = []
+    while len(acked) < 20000:
+        r = weir.client.submit(dict(QUICK, labels={"n": str(len(acked))},
+                                    env={"PAD": "x" * 2000}),
+                               f"full-{len(acked)}")
+        if r.status != 201:
+            return acked, r
+        acked.append(r.json["id"])
+    raise RuntimeError("the disk does not get full")
+
+
+def disk_full_on(tap, weir):
+    before = weir.client.submit(QUICK).json["id"]
+    weir.client.wait(before)
+    ballast = os.path.join(weir.state, "ballast")
+    fill(ballast)
+    acked, r = submit_until_refused(weir)
+    tap.equal(r.status, 507, "disk full: a submission is refused with 507")
+    detail = r.json.get("detail", "")
+    tap.ok("full" in detail and "\n" not in detail,
+           "disk full: one line that says so", r)
+    ready = weir.client.get("/readyz")
+    tap.equal(ready.status, 503, "disk full: readyz says 503")
+    tap.equal(weir.client.get("/healthz").status, 200,
+              "disk full: healthz stays 200")
+    tap.equal(weir.client.get(f"/v1/workloads/{before}").status, 200,
+              "disk full: reading goes on")
+    cli = weir.cli("run", "--detach", "--cpus", "0.01", "--", "true")
+    tap.equal(cli.returncode, 7, "disk full: weir run ends with 7")
+    tap.ok(len(cli.stderr.splitlines()) == 1 and "full" in cli.stderr,
+           "disk full: weir run says it in one line", cli.stderr)
+    tap.equal(weir.proc.poll(), None, "disk full: the control plane lives")
+
+    os.unlink(ballast)
+    weir.wait_ready()
+    after = until(lambda: accepted(weir), "a submission to be taken again")
+    tap.equal(weir.client.wait(after).get("outcome"), "succeeded",
+              "room again: service resumes by itself")
+    weir.settled()
+    have = {w["id"] for w in weir.client.workloads()}
+    tap.none({before, *acked} - have,
+             f"room again: nothing of {len(acked) + 1} is lost")
+    check_journal(tap, weir, "room again")
+
+
+def accepted(weir):
+    r = weir.client.submit(QUICK, "after")
+    return r.json["id"] if r.status in (200, 201) else None
+
+
+def check_journal(tap, weir, text, since="1:0"):
+    counts = {w["id"]: w["tasks"]["total"] for w in weir.client.workloads()}
+    tap.none(Journal(weir.client.events(since=since)).problems(counts),
+             f"{text}: the journal is whole")
+
+
+# Torn writes ------------------------------------------------------------------
+
+def wal_end(path):
+    """(offset after the last frame of this round, frame size, salts)."""
+    with open(path, "rb") as f:
+        head = f.read(32)
+        if len(head) < 32:
+            return None
+        page = struct.unpack(">I", head[8:12])[0]
+        salts, at, frame = head[16:24], 32, page + 24
+        while True:
+            f.seek(at)
+            part = f.read(24)
+            if len(part) < 24 or part[8:16] != salts:
+                return at, frame, salts
+            at += frame
+
+
+def torn(tap):
+    """A transaction that was being written when the power went: its first
+    half, with the right salts, stands after the last whole one.
+    """
+    with Weir() as weir:
+        weir.start()
+        ids = [weir.client.submit(QUICK).json["id"] for _ in range(30)]
+        weir.kill()
+        wal = store_file(weir) + "-wal"
+        end, frame, salts = wal_end(wal)
+        tap.ok(end > 32, "torn: the write-ahead log has frames")
+        with open(wal, "r+b") as f:
+            f.seek(end)
+            f.truncate()
+            f.write(struct.pack(">II", 2, 9) + salts + b"\xa5" * (frame // 2))
+        weir.start()
+        have = {w["id"] for w in weir.client.workloads()}
+        tap.none(set(ids) - have,
+                 "torn: every acknowledged submission is there")
+        weir.settled()
+        check_journal(tap, weir, "torn")
+        garbled(tap, weir)
+
+
+def garbled(tap, weir):
+    """The last whole frame is damaged: the store opens at the transaction
+    before it, and goes on.
+    """
+    for n in range(20):
+        weir.client.submit(QUICK, f"garble-{n}")
+    weir.kill()
+    last = weir_last(weir)
+    wal = store_file(weir) + "-wal"
+    end, frame, _ = wal_end(wal)
+    with open(wal, "r+b") as f:
+        f.seek(end - frame + 24 + 100)
+        f.write(b"\xa5" * 200)
+    now = weir_last(weir)
+    tap.ok(now < last, "garbled: the last transaction is cut off",
+           f"{last} events before, {now} now")
+    weir.start()
+    weir.settled()
+    check_journal(tap, weir, "garbled")
+    tap.equal(weir.stop(), 0, "garbled: goes on, and ends with 0")
+
+
+def weir_last(weir):
+    """The last event's number, read from a copy of the store at rest."""
+    import shutil
+    import tempfile
+    path = store_file(weir)
+    with tempfile.TemporaryDirectory() as d:
+        for end in ("", "-wal"):
+            if os.path.exists(path + end):
+                shutil.copy(path + end, os.path.join(d, "s.db" + end))
+        db = sqlite3.connect(os.path.join(d, "s.db"))
+        try:
+            return db.execute("SELECT max(seq) FROM event").fetchone()[0]
+        finally:
+            db.close()
+
+
+# Stores that are not ours -----------------------------------------------------
+
+def strangers(tap):
+    with Weir() as weir:
+        weir.start()
+        weir.client.wait(weir.client.submit(QUICK).json["id"])
+        tap.equal(weir.stop(), 0, "future: ended with 0 before")
+        path = store_file(weir)
+        db = sqlite3.connect(path)
+        was = db.execute("PRAGMA user_version").fetchone()[0]
+        db.execute(f"PRAGMA user_version = {was + 41}")
+        db.commit()
+        db.close()
+        status, lines = refused(weir)
+        one_refusal(tap, status, lines, [str(was + 41), str(was)],
+                    "a store from the future")
+        db = sqlite3.connect(path)
+        got = db.execute("PRAGMA user_version").fetchone()[0]
+        db.close()
+        tap.equal(got, was + 41, "a store from the future is left as it is")
+
+    with Weir() as weir:
+        weir.start()
+        tap.equal(weir.stop(), 0, "damaged: ended with 0 before")
+        path = store_file(weir)
+        for end in ("-wal", "-shm"):
+            if os.path.exists(path + end):
+                os.unlink(path + end)
+        with open(path, "r+b") as f:
+            f.write(b"This is no database of anybody.")
+        with open(path, "rb") as f:
+            was = f.read()
+        status, lines = refused(weir)
+        one_refusal(tap, status, lines, [path], "a store that is none")
+        with open(path, "rb") as f:
+            tap.ok(f.read() == was, "a store that is none is left as it is")
+
+
+def neighbours(tap):
+    with Weir() as weir:
+        weir.start()
+        status, lines = refused(weir)
+        one_refusal(tap, status, lines, [weir.state],
+                    "a second weir up on one state folder")
+        tap.equal(weir.ready(), True, "the first one goes on")
+        weir.stop()
+
+    with Weir() as weir:
+        with open(weir.state, "w") as f:
+            f.write("a file\n")
+        status, lines = refused(weir)
+        one_refusal(tap, status, lines, [weir.state],
+                    "a state folder that is a file")
+
+    with Weir() as weir:
+        os.makedirs(weir.state, 0o700)
+        if not ROOT:
+            os.chmod(weir.state, 0)
+        status, lines = refused(weir, uid=61001 if ROOT else None)
+        one_refusal(tap, status, lines, [weir.state],
+                    "a state folder that is another's")
+        os.chmod(weir.state, 0o700)
+
+
+# The clock --------------------------------------------------------------------
+
+SHIFT = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The wall clock, shifted by the seconds that stand in a file. */
+static long shift(void)
+{
+    char text[32] = "";
+    const char *path = getenv("WEIR_TEST_SHIFT");
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd < 0)
+        return 0;
+    if (read(fd, text, sizeof text - 1) < 0)
+        text[0] = 0;
+    close(fd);
+    return strtol(text, NULL, 10);
+}
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    static int (*real)(clockid_t, struct timespec *);
+
+    if (!real)
+        *(void **) &real = dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = real(id, ts);
+
+    if (rc == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+        ts->tv_sec += shift();
+    return rc;
+}
+
+int gettimeofday(struct timeval *tv, void *tz)
+{
+    struct timespec ts;
+
+    (void) tz;
+    if (clock_gettime(CLOCK_REALTIME, &ts) < 0)
+        return -1;
+    tv->tv_sec = ts.tv_sec;
+    tv->tv_usec = ts.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *ret)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    if (ret)
+        *ret = ts.tv_sec;
+    return ts.tv_sec;
+}
+"""
+
+
+def set_clock(path, seconds):
+    with open(path + ".new", "w") as f:
+        f.write(str(seconds))
+    os.rename(path + ".new", path)
+
+
+def clock_back(tap):
+    with Weir() as weir:
+        lib = os.path.join(weir.folder, "shift.so")
+        subprocess.run([os.environ.get("CC", "cc").split()[-1], "-shared",
+                        "-fPIC", "-O1", "-x", "c", "-o", lib, "-", "-ldl"],
+                       input=SHIFT, text=True, check=True)
+        offset = os.path.join(weir.folder, "shift")
+        set_clock(offset, 7200)
+        weir.env = {"LD_PRELOAD": lib, "WEIR_TEST_SHIFT": offset,
+                    "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        wid = weir.client.submit(lasting(release, gpus=1,
+                                         timeout="30m")).json["id"]
+        weir.client.wait(wid, "running")
+        first = millis(weir.client.events(since="1:0")[-1]["time"])
+        tap.ok(first > time.time() * 1000 + 3600e3,
+               "clock: the shifted clock is what Weir sees")
+        set_clock(offset, 0)
+        one = weir.client.submit(QUICK).json["id"]
+        tap.equal(weir.client.wait(one)["outcome"], "succeeded",
+                  "clock two hours back: work goes on")
+        again = weir.client.submit(dict(
+            QUICK, name="again", run="exit 1",
+            retries={"count": 2, "backoff": "50ms"})).json["id"]
+        tap.equal(weir.client.wait(again)["outcome"], "failed",
+                  "clock two hours back: back-off does not wait two hours")
+        slow = weir.client.submit(dict(QUICK, name="slow", run="sleep 600",
+                                       timeout="500ms")).json["id"]
+        tap.equal(weir.client.wait(slow)["outcome"], "failed",
+                  "clock two hours back: a timeout still comes")
+        weir.kill()
+        weir.start()
+        tap.equal(weir.client.need("GET", f"/v1/workloads/{wid}")["state"],
+                  "running", "clock back and restart: it still runs")
+        open(release, "w").close()
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "clock back and restart: it ends well")
+        check_journal(tap, weir, "clock back (times never decrease)")
+        used = weir.client.need("GET", "/v1/tenants/default")["gpu_seconds"]
+        tap.ok(0 <= used < 7200, "clock back: usage stays sane", used)
+
+
+# An older backup --------------------------------------------------------------
+
+def old_backup(tap):
+    with Weir() as weir:
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        done = weir.client.submit(QUICK).json["id"]
+        weir.client.wait(done)
+        lasts = weir.client.submit(lasting(release)).json["id"]
+        weir.client.wait(lasts, "running")
+        waits = weir.client.submit(lasting(release, name="waits", gpus=4,
+                                           ranks=2)).json["id"]
+        backup = os.path.join(weir.folder, "backup.db")
+        r = weir.cli("backup", backup)
+        tap.equal(r.returncode, 0, "backup: made while work runs")
+        tap.equal(os.stat(backup).st_mode & 0o777, 0o600,
+                  "backup: readable by its owner alone")
+        cursor = f"1:{weir.client.events(since='1:0')[-1]['seq']}"
+        newer = weir.client.submit(lasting(release, name="newer")).json["id"]
+        weir.client.wait(newer, "running")
+
+        r = weir.cli("restore", backup)
+        tap.equal(r.returncode, 7, "restore: refused while a control plane "
+                  "has the folder")
+        weir.kill()
+        r = weir.cli("restore", backup)
+        tap.ok(r.returncode == 0, "restore: done once it is down", r.stderr)
+        weir.start()
+        restored(tap, weir, done, lasts, waits, newer, cursor, release)
+
+
+def running(weir, wid):
+    """How many leases of a workload have a process."""
+    needle = f"WEIR_LEASE={wid}/".encode()
+    leases = set()
+    for p in weir.processes("task"):
+        for word in weirtest.environ(p.pid):
+            if word.startswith(needle):
+                leases.add(word)
+    return len(leases)
+
+
+def restored(tap, weir, done, lasts, waits, newer, cursor, release):
+    get = weir.client.get
+    tap.equal(get(f"/v1/workloads/{done}").json["state"], "ended",
+              "restored: what had ended has ended")
+    tap.equal(get(f"/v1/workloads/{newer}").status, 404,
+              "restored: what came after the backup is not there")
+    tap.equal(get(f"/v1/workloads/{lasts}").json["state"], "quarantined",
+              "restored: what ran is quarantined")
+    tap.equal(get("/v1/watch", since=cursor).status, 410,
+              "restored: a cursor of the old epoch is refused with 410")
+    events = weir.client.events(since="2:0")
+    tap.ok(any(e["type"] == "store.restored" and e.get("epoch") == 2
+               for e in events), "restored: the journal says so")
+    until(lambda: running(weir, newer) == 0,
+          "what nobody knows any more to be ended")
+    tap.ok(True, "restored: what nobody knows any more is ended")
+    why = get(f"/v1/workloads/{lasts}/tasks/lasting").json["why"]
+    tap.equal(why["code"], "quarantined", "restored: why says quarantined")
+    r = weir.cli("release", lasts)
+    tap.ok(r.returncode == 0, "restored: an operator releases it", r.stderr)
+    weir.client.wait(lasts, "running")
+    until(lambda: running(weir, lasts) == 1, "one process of it")
+    tap.ok(True, "released: it runs again, once")
+    open(release, "w").close()
+    tap.equal(weir.client.wait(lasts)["outcome"], "succeeded",
+              "released: it succeeds")
+    state = get(f"/v1/workloads/{waits}").json["state"]
+    tap.ok(state in ("queued", "quarantined", "ended", "running"),
+           f"restored: what had not started is {state}")
+    if state != "ended":
+        weir.client.post(f"/v1/workloads/{waits}/abort", {})
+    leases = [e for e in weir.client.events(since="2:0")
+              if e["type"] == "task.planned" and e["workload"] == lasts]
+    tap.ok(len(leases) == 1 and leases[0]["gen"] > 1000,
+           "released: its generation is past every one of the old epoch",
+           leases)
+
+
+PARTS = {"disk": disk_full, "torn": torn, "strangers": strangers,
+         "neighbours": neighbours, "clock": clock_back,
+         "backup": old_backup}
+
+
+def run(tap):
+    if ROOT and "WEIR_TEST_UNSHARED" not in os.environ:
+        # Mounts of this test are seen by it alone and go with it.
+        os.environ["WEIR_TEST_UNSHARED"] = "1"
+        os.execvp("unshare", ["unshare", "-m", sys.executable,
+                              *sys.argv])
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name](tap)
+
+
+if __name__ == "__main__":
+    weirtest.main(run)
