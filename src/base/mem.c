@@ -62,7 +62,12 @@ char *mem_str(const char *s)
 
 char *mem_strn(const char *s, size_t n)
 {
-    return there(strndup(s, n));
+    size_t len = strnlen(s, n);
+    char *copy = there(malloc(len + 1));
+
+    memcpy(copy, s, len);
+    copy[len] = '\0';
+    return copy;
 }
 
 char *mem_printf(const char *fmt, ...)

@@ -1,0 +1,34 @@
+# The short way to the things that Meson and tools/ do.
+
+BUILD  = build
+prefix = /usr/local
+
+all:
+	tools/deps build
+	tools/build $(BUILD)
+
+demo: all
+	tools/demo $(BUILD)
+
+test:
+	tools/deps test
+	tools/test fast
+
+test-slow:
+	tools/deps test
+	tools/test slow
+
+test-engines:
+	@echo "no engine beyond local yet: nothing to test here"
+
+bench: all
+	tools/bench $(BUILD)
+
+install: all
+	meson configure $(BUILD) -Dprefix=$(prefix)
+	meson install -C $(BUILD) --quiet
+
+clean:
+	rm -rf build build-asan build-fuzz build-cov
+
+.PHONY: all demo test test-slow test-engines bench install clean
