@@ -12,7 +12,7 @@
  */
 static void close_gap(struct buf *b)
 {
-    if (b->skip == 0)
+    if (!b->data || b->skip == 0)
         return;
     memmove(b->data - b->skip, b->data, b->len + 1);
     b->data -= b->skip;

@@ -60,13 +60,13 @@ static int next_of(size_t max, const char *head)
 
 static void test_refused(void)
 {
-    enum { ROOM = 32 * 1024 * 1024 };
+    const size_t room = (size_t) FRAME_MAX * 2;
 
-    ok(next_of(ROOM, "\0\0\0\0") == -EPROTO, "a frame of no bytes is refused");
-    ok(next_of(ROOM, "\x01\0\0\x01") == -EMSGSIZE,
+    ok(next_of(room, "\0\0\0\0") == -EPROTO, "a frame of no bytes is refused");
+    ok(next_of(room, "\x01\0\0\x01") == -EMSGSIZE,
        "one byte past the maximum is refused by its head alone");
-    ok(next_of(ROOM, "\xff\xff\xff\xff") == -EMSGSIZE, "4 GiB is refused");
-    ok(next_of(ROOM, "\0\0\0\x01") == 0, "the maximum is waited for");
+    ok(next_of(room, "\xff\xff\xff\xff") == -EMSGSIZE, "4 GiB is refused");
+    ok(next_of(room, "\0\0\0\x01") == 0, "the maximum is waited for");
     ok(next_of(100, "\x61\0\0\0") == -EMSGSIZE,
        "what the buffer could never hold is refused");
     ok(next_of(100, "\x60\0\0\0") == 0, "what it can is waited for");
@@ -74,7 +74,7 @@ static void test_refused(void)
 
 static void test_whole_or_not(void)
 {
-    autobuf struct buf b = BUF_INIT(16), big = BUF_INIT(64 * 1024 * 1024);
+    autobuf struct buf b = BUF_INIT(16), big = BUF_INIT((size_t) FRAME_MAX * 2);
     autofree char *much = mem_new((size_t) FRAME_MAX + 1);
 
     frame_add(&b, "0123456789ab", 12);

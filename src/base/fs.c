@@ -314,7 +314,7 @@ uint64_t fs_proc_start(pid_t pid)
     char *p;
 
     (void) snprintf(path, sizeof path, "/proc/%ld/stat", (long) pid);
-    if (fs_read(path, 4096, &stat, NULL, NULL) < 0)
+    if (fs_read(path, 4096, &stat, NULL, NULL) < 0 || !stat)
         return 0;
     /* The second field is the name in brackets and may hold anything. */
     p = strrchr(stat, ')');

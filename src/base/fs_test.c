@@ -122,27 +122,27 @@ static void test_write(void)
 
 static void test_write_all(void)
 {
-    autofree char *big = mem_new(1 << 20), *back = mem_new(1 << 20);
+    static char big[1 << 20], back[1 << 20];
     struct err err = { 0 };
     int ends[2], status = -1;
     size_t got = 0;
     ssize_t n;
     pid_t pid;
 
-    memset(big, 'p', 1 << 20);
+    memset(big, 'p', sizeof big);
     if (pipe2(ends, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
         ok(false, "pipe and child");
         return;
     }
     if (pid == 0) {
         (void) close(ends[0]);
-        _exit(fs_write_all(ends[1], big, 1 << 20, NULL) == 0 ? 0 : 1);
+        _exit(fs_write_all(ends[1], big, sizeof big, NULL) == 0 ? 0 : 1);
     }
     (void) close(ends[1]);
-    while ((n = read(ends[0], back + got, (1 << 20) - got)) > 0)
+    while ((n = read(ends[0], back + got, sizeof back - got)) > 0)
         got += (size_t) n;
     (void) waitpid(pid, &status, 0);
-    ok(status == 0 && got == 1 << 20 && memcmp(big, back, got) == 0,
+    ok(status == 0 && got == sizeof big && memcmp(big, back, got) == 0,
        "all bytes go through a pipe smaller than they are");
     (void) close(ends[0]);
     ok(fs_write_all(-1, "x", 1, &err) == -EBADF && err.text[0],

@@ -112,7 +112,7 @@ static void add_head(struct buf *b, enum log_level level, const char *text)
     } else {
         (void) buf_printf(b, "%s %-5s %s: ", now, level_names[level], program);
         for (const char *p = text; *p; p++)
-            (void) buf_char(b, (unsigned char) *p < 0x20 ? ' ' : *p);
+            (void) buf_add(b, (unsigned char) *p < 0x20 ? " " : p, 1);
     }
 }
 

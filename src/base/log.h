@@ -6,7 +6,7 @@
  */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_open(const char *program, enum log_level level);   /* format by isatty(2) */
+void log_open(const char *name, enum log_level level);  /* format by isatty(2) */
 void log_format(const char *name);                 /* "text" or "json": overrides */
 int log_level_parse(const char *s, enum log_level *ret);
 

@@ -37,10 +37,10 @@ enum { BYTE_UNITS_PRINTED = 11 };
 
 /* From large to small, which is the order a sum has. */
 static const struct unit time_units[] = {
-    { "w",  7 * 24 * 3600 * 1000ull },
-    { "d",  24 * 3600 * 1000ull },
-    { "h",  3600 * 1000ull },
-    { "m",  60 * 1000ull },
+    { "w",  7ull * 24 * 3600 * 1000 },
+    { "d",  24ull * 3600 * 1000 },
+    { "h",  3600ull * 1000 },
+    { "m",  60ull * 1000 },
     { "s",  1000ull },
     { "ms", 1ull },
 };
@@ -111,7 +111,7 @@ int quantity_bytes(const char *s, uint64_t *ret, struct err *err)
 {
     const struct unit *u = NULL;
     const char *p = s;
-    uint64_t whole, part;
+    uint64_t whole = 0, part = 0;
     int rc = read_whole(s, &p, &whole, err);
     bool point;
 
@@ -154,7 +154,7 @@ static const struct unit *time_unit(const char **p, size_t from)
 int quantity_duration(const char *s, uint64_t *ret_ms, struct err *err)
 {
     const char *p = s;
-    uint64_t sum = 0, n;
+    uint64_t sum = 0, n = 0;
     size_t from = 0;
 
     do {
@@ -180,7 +180,7 @@ int quantity_duration(const char *s, uint64_t *ret_ms, struct err *err)
 int quantity_count(const char *s, uint64_t *ret, struct err *err)
 {
     const char *p = s;
-    uint64_t n;
+    uint64_t n = 0;
     int rc = read_whole(s, &p, &n, err);
 
     if (rc < 0)
@@ -194,7 +194,7 @@ int quantity_count(const char *s, uint64_t *ret, struct err *err)
 int quantity_milli(const char *s, uint64_t *ret, struct err *err)
 {
     const char *p = s;
-    uint64_t whole, part;
+    uint64_t whole = 0, part = 0;
     int rc = read_whole(s, &p, &whole, err);
 
     if (rc < 0)
