@@ -16,7 +16,8 @@ static void test_round(void)
     ok(frame_next(&b, &body, &len, NULL) == 0, "nothing is no frame");
     frame_add(&b, "{}", 2);
     frame_add(&b, "{\"a\":1}", 7);
-    ok(b.len == 4 + 2 + 4 + 7 && memcmp(b.data, "\x02\0\0\0{}\x07\0\0\0{", 11) == 0,
+    ok(b.len == 4 + 2 + 4 + 7 &&
+       memcmp(b.data, "\x02\0\0\0{}\x07\0\0\0{", 11) == 0,
        "the length is little-endian and in front");
     ok(frame_next(&b, &body, &len, NULL) == 1 && len == 2 &&
        memcmp(body, "{}", 2) == 0, "the first frame is found");

@@ -21,14 +21,19 @@ static inline void json_freep(json_t **j)
 
 int json_read(const char *text, size_t len, size_t max, json_t **ret,
               struct err *err);
-char *json_text(const json_t *j);                  /* compact, key order kept; caller frees */
+/* Compact, in the order of the keys' adding; caller frees. */
+char *json_text(const json_t *j);
 
 /* Members of an object; absent gives the fallback, a wrong type too. */
-const char *json_get_str(const json_t *o, const char *key, const char *fallback);
+const char *json_get_str(const json_t *o, const char *key,
+                         const char *fallback);
 uint64_t json_get_u64(const json_t *o, const char *key, uint64_t fallback);
 bool json_get_bool(const json_t *o, const char *key, bool fallback);
 
-void json_put_str(json_t *o, const char *key, const char *value);  /* NULL: left out */
-void json_put_u64(json_t *o, const char *key, uint64_t value);     /* must fit int64 */
+/* A text that is NULL is left out, bytes that are no UTF-8 are replaced; a
+ * number must fit int64; the value of json_put is taken.
+ */
+void json_put_str(json_t *o, const char *key, const char *value);
+void json_put_u64(json_t *o, const char *key, uint64_t value);
 void json_put_bool(json_t *o, const char *key, bool value);
-void json_put(json_t *o, const char *key, json_t *value);          /* taken */
+void json_put(json_t *o, const char *key, json_t *value);

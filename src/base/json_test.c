@@ -76,8 +76,8 @@ static void test_limits(void)
     ok(read_nested(65, "{\"a\":", "1", "}", &err) == -EINVAL, "65 objects");
     ok(read_nested(20000, "[", "", "", &err) == -EINVAL &&
        strstr(err.text, "deep"), "20000 deep and not closed: %s", err.text);
-    ok(read_nested(1, "[\"", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-                   "[[[[[[[[[[[[[[[[[\\\"[[[[{{{{{", "\"]", NULL) == 0,
+    ok(read_nested(1, "[\"", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+                   "[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[{{{{{", "\"]", NULL) == 0,
        "brackets in a text are not depth");
     ok(read_nested(100, "[", "", "],", &err) == -EINVAL, "siblings close");
 }

@@ -6,8 +6,11 @@
  */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_open(const char *name, enum log_level level);  /* format by isatty(2) */
-void log_format(const char *name);                 /* "text" or "json": overrides */
+/* The format is chosen by isatty(2); log_format, with "text" or "json",
+ * overrides that.
+ */
+void log_open(const char *name, enum log_level level);
+void log_format(const char *name);
 int log_level_parse(const char *s, enum log_level *ret);
 
 /* Fields come as name, value pairs of texts, ended by NULL:

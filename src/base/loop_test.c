@@ -149,7 +149,8 @@ static void on_due(struct watch *w, void *arg)
 {
     struct due *t = arg;
 
-    out_of_order += t->at < last_at || t->fired || t->w != w || t->at > fake_now;
+    out_of_order += t->at < last_at || t->at > fake_now || t->fired ||
+                    t->w != w;
     last_at = t->at;
     t->fired = true;
     fired++;

@@ -43,8 +43,10 @@ static void sip_round(uint64_t v[4])
 /* SipHash-1-3: without the seed nobody can choose keys that collide. */
 static uint64_t hash_bytes(const uint64_t seed[2], const void *key, size_t len)
 {
-    uint64_t v[4] = { seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d,
-                      seed[0] ^ 0x6c7967656e657261, seed[1] ^ 0x7465646279746573 };
+    uint64_t v[4] = {
+        seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d,
+        seed[0] ^ 0x6c7967656e657261, seed[1] ^ 0x7465646279746573,
+    };
     const unsigned char *p = key;
     uint64_t word;
 

@@ -17,8 +17,9 @@ void map_free(struct map *m);                      /* NULL is fine */
 size_t map_count(const struct map *m);
 
 void *map_get(const struct map *m, const char *key);
-void *map_set(struct map *m, const char *key, void *value);  /* what was there */
-void *map_del(struct map *m, const char *key);               /* what was there */
+/* These two return what was there, or NULL. */
+void *map_set(struct map *m, const char *key, void *value);
+void *map_del(struct map *m, const char *key);
 
 void *map_get_id(const struct map *m, uint64_t key);
 void *map_set_id(struct map *m, uint64_t key, void *value);

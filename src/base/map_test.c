@@ -41,8 +41,9 @@ static void test_kinds(void)
     (void) map_set_id(m, 0, &value[1]);
     (void) map_set_id(m, UINT64_MAX, &value[2]);
     (void) map_set(m, "\0\0\0\0\0\0\0\0", &value[3]);
-    ok(map_get_id(m, 0) == &value[1] && map_get_id(m, UINT64_MAX) == &value[2] &&
-       map_get(m, "") == &value[3] && map_count(m) == 3,
+    ok(map_get_id(m, 0) == &value[1] &&
+       map_get_id(m, UINT64_MAX) == &value[2] && map_get(m, "") == &value[3] &&
+       map_count(m) == 3,
        "a number and a text are never the same key");
     ok(map_next(m, &pos, &key) == &value[1] && key == NULL,
        "the key of a number is shown as NULL");

@@ -25,10 +25,10 @@
 #define take_fd(fd) ({ int taken_ = (fd); (fd) = -1; taken_; })
 #define array_size(a) (sizeof(a) / sizeof((a)[0]))
 
-_Noreturn void mem_none(void);                     /* the end described above */
+_Noreturn void mem_none(void);                     /* that end */
 void *mem_new(size_t bytes);                       /* zeroed */
-void *mem_array(size_t n, size_t each);            /* zeroed, overflow checked */
-void *mem_grow(void *p, size_t n, size_t each);    /* realloc, overflow checked */
+void *mem_array(size_t n, size_t each);            /* zeroed; both check for */
+void *mem_grow(void *p, size_t n, size_t each);    /* overflow */
 void *mem_dup(const void *p, size_t bytes);
 char *mem_str(const char *s);                      /* NULL gives NULL */
 char *mem_strn(const char *s, size_t n);

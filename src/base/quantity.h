@@ -7,12 +7,13 @@ struct err;
 /* quantity - the one strict reader of numbers with units.
  *
  * The whole string must be consumed; no sign, no exponent, no blanks; at most
- * INT64_MAX, so that JSON and the store hold every value.  Where
- * a limit is meant zero is refused by the caller: "no limit" is never a
- * number here, it is the word "unlimited" where a field allows it.
+ * INT64_MAX, so that JSON and the store hold every value.  Where a limit is
+ * meant zero is refused by the caller: "no limit" is never a number here, it
+ * is the word "unlimited" where a field allows it.
  *
  * bytes:    "512", "512Ki", "40Gi", "40GB" (decimal k M G T P with B; binary
- *           Ki Mi Gi Ti Pi, optional B), at most 3 decimals ("1.5Gi"), cut to a whole byte
+ *           Ki Mi Gi Ti Pi, optional B), at most 3 decimals ("1.5Gi"),
+ *           cut to a whole byte
  * duration: "90", "90s", "500ms", "5m", "2h", "1d", "1w", and sums from large
  *           to small, "1h30m"; a bare number is seconds; in milliseconds
  * count:    plain decimal
