@@ -25,10 +25,11 @@
 #define take_fd(fd) ({ int taken_ = (fd); (fd) = -1; taken_; })
 #define array_size(a) (sizeof(a) / sizeof((a)[0]))
 
-_Noreturn void mem_none(void);                     /* that end */
+_Noreturn void mem_none(void);                     /* ends it as said above */
 void *mem_new(size_t bytes);                       /* zeroed */
-void *mem_array(size_t n, size_t each);            /* zeroed; both check for */
-void *mem_grow(void *p, size_t n, size_t each);    /* overflow */
+/* n times `each`, where a product that overflows is no memory either. */
+void *mem_array(size_t n, size_t each);            /* zeroed */
+void *mem_grow(void *p, size_t n, size_t each);    /* realloc */
 void *mem_dup(const void *p, size_t bytes);
 char *mem_str(const char *s);                      /* NULL gives NULL */
 char *mem_strn(const char *s, size_t n);
