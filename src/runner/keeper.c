@@ -1,0 +1,398 @@
+#include "runner/keeper.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "runner/folder.h"
+#include "runner/logfile.h"
+#include "runner/reap.h"
+#include "runner/task.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* The order of things in a keeper's life:
+ *
+ *   1. it is a subreaper before it has a child, so that every orphan of the
+ *      task becomes its child and waitpid says truly when nothing is left;
+ *   2. `started` is written after the task is there;
+ *   3. the report is written after the last process is gone, and retried for
+ *      as long as the disk is full: it is the one thing that may not be lost.
+ */
+enum {
+    CHUNK = 64 * 1024,
+    DRAIN_MAX = 1024 * 1024,           /* after the last process is gone */
+    COMMAND_MAX = 64 * 1024,
+    RETRY_MS = 500,
+};
+
+struct life {
+    const struct keeper *k;
+    struct task task;
+    struct logfile log;
+    int signals;                       /* signalfd */
+    int out[2];                        /* pipe: read, write */
+    pid_t pid;                         /* of the task; 0 once reaped */
+    int wait_status;
+    bool noted;                        /* `started` is written */
+    struct started started;
+    uint64_t start_us;                 /* monotonic */
+};
+
+static void nap(void)
+{
+    (void) poll(NULL, 0, RETRY_MS);
+}
+
+/* Only the lock stays, and what the runner has at 0, 1 and 2. */
+static void close_others(int lock)
+{
+    if (lock != 3)
+        (void) dup3(lock, 3, O_CLOEXEC);
+    if (close_range(4, ~0u, 0) == 0)
+        return;
+    for (int fd = 4; fd < 65536; fd++)
+        (void) close(fd);
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+
+    (void) sigfillset(&set);
+    (void) sigprocmask(SIG_SETMASK, &set, NULL);
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGCHLD);
+    (void) sigaddset(&set, SIGRTMIN);
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* fork, into the lease's group where the kernel can do both at once. */
+static pid_t fork_into(int group, bool *ret_tracked)
+{
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP,
+        .exit_signal = SIGCHLD,
+        .cgroup = (uint64_t) group,
+    };
+    long pid = group < 0 ? -1 : syscall(SYS_clone3, &args, sizeof args);
+
+    *ret_tracked = pid >= 0;
+    return pid >= 0 ? (pid_t) pid : fork();
+}
+
+static int spawn(struct life *l, const char *command, pid_t *ret,
+                 struct err *err)
+{
+    const struct order *o = l->k->order;
+    autoclose int group = -1;
+    bool tracked = false;
+    pid_t pid;
+    int rc = cgroup_make(l->k->cgroup, l->k->lease, o->cpus_milli, o->memory,
+                         &group, err);
+
+    if (rc < 0)
+        return rc;
+    pid = fork_into(group, &tracked);
+    if (pid < 0)
+        return err_set(err, errno, "fork: %s", strerror(errno));
+    if (pid == 0)
+        task_exec(&l->task, tracked, command, l->pid);
+    *ret = pid;
+    return 0;
+}
+
+static void say(struct life *l, const char *text)
+{
+    autofree char *line = mem_printf("weir: %s\n", text);
+
+    (void) logfile_add(&l->log, line, strlen(line), NULL);
+}
+
+/* Copy what is in the pipe now, `max` bytes at most. */
+static void copy(struct life *l, size_t max)
+{
+    static char data[CHUNK];
+    ssize_t n;
+
+    do {
+        n = read(l->out[0], data, sizeof data);
+        if (n > 0)
+            (void) logfile_add(&l->log, data, (size_t) n, NULL);
+        max -= n > 0 && (size_t) n < max ? (size_t) n : max;
+    } while (n > 0 && max > 0);
+}
+
+static void kill_all(struct life *l)
+{
+    if (l->pid)
+        (void) kill(-l->pid, SIGKILL);
+    (void) cgroup_kill(l->k->cgroup, l->k->lease);
+    (void) reap_children(NULL, NULL);
+}
+
+static void run_command(struct life *l)
+{
+    autofree char *file = mem_printf("%s/stop", l->k->path);
+    autofree char *command = NULL;
+    struct err err = { 0 };
+    pid_t pid;
+
+    if (fs_read(file, COMMAND_MAX, &command, NULL, &err) < 0 ||
+        spawn(l, command, &pid, &err) < 0) {
+        autofree char *text = mem_printf("checkpoint command: %s", err.text);
+
+        say(l, text);
+    }
+}
+
+static void obey(struct life *l, int value)
+{
+    if (!l->pid)
+        return;
+    if (value == KEEPER_COMMAND)
+        run_command(l);
+    else if (value == SIGKILL)
+        kill_all(l);
+    else if (value > 0 && value < NSIG)
+        (void) kill(-l->pid, value);
+}
+
+/* False once the task itself has ended. */
+static bool reap(struct life *l)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == l->pid) {
+            l->wait_status = status;
+            l->pid = 0;
+        }
+    return l->pid != 0;
+}
+
+static bool take_signals(struct life *l)
+{
+    struct signalfd_siginfo info;
+    bool child = false;
+
+    while (read(l->signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            child = true;
+        else
+            obey(l, info.ssi_int);
+    }
+    return !child || reap(l);
+}
+
+static void note_started(struct life *l)
+{
+    l->noted = l->noted ||
+               folder_write_started(l->k->path, &l->started, NULL) == 0;
+}
+
+static void watch(struct life *l)
+{
+    struct pollfd fds[2] = {
+        { .fd = l->signals, .events = POLLIN },
+        { .fd = l->out[0], .events = POLLIN },
+    };
+    bool alive = true;
+
+    while (alive) {
+        int n = poll(fds, 2, l->noted ? -1 : RETRY_MS);
+
+        note_started(l);
+        if (n > 0 && fds[1].revents)
+            copy(l, CHUNK);
+        if (n > 0 && fds[0].revents)
+            alive = take_signals(l);
+    }
+}
+
+/* Kill until there is no child: see (1) at the top. */
+static void clean_up(struct life *l)
+{
+    while (waitpid(-1, NULL, WNOHANG) >= 0 || errno == EINTR) {
+        kill_all(l);
+        copy(l, DRAIN_MAX);
+        (void) poll(NULL, 0, 1);
+    }
+    copy(l, DRAIN_MAX);
+}
+
+static void judge(const struct life *l, struct report *r)
+{
+    const struct task_failure *f = l->task.failure;
+    const char *cause = "none";
+
+    r->status = WIFSIGNALED(l->wait_status) ? -WTERMSIG(l->wait_status)
+                                            : WEXITSTATUS(l->wait_status);
+    if (f->code) {
+        cause = "refused";
+        r->status = f->status;
+    } else if (r->status && l->k->order->memory &&
+               cgroup_oom_kills(l->k->cgroup, l->k->lease) > 0) {
+        cause = "memory";
+    } else if (r->status) {
+        cause = r->status < 0 ? "signalled" : "failed";
+    }
+    (void) snprintf(r->cause, sizeof r->cause, "%s", cause);
+}
+
+static uint64_t cpu_ms(const struct rusage *u)
+{
+    return (uint64_t) (u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000 +
+           (uint64_t) (u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1000;
+}
+
+/* Durations by the monotonic clock: the wall clock may be set back. */
+static void make_report(struct life *l, struct report *r)
+{
+    struct rusage u = { 0 };
+
+    (void) getrusage(RUSAGE_CHILDREN, &u);
+    r->started_ms = l->started.at_ms;
+    r->ended_ms = l->started.at_ms +
+                  (clock_mono_us() - l->start_us + 999) / 1000;
+    r->cpu_ms = cpu_ms(&u);
+    r->rss_bytes = (uint64_t) u.ru_maxrss * 1024;
+}
+
+/* The folder itself being gone is the one failure that waiting cannot mend. */
+static void leave_report(struct life *l, struct report *r)
+{
+    int rc;
+
+    r->log_bytes = l->log.end;
+    logfile_close(&l->log);
+    while ((rc = folder_write_report(l->k->path, r, NULL)) < 0 &&
+           rc != -ENOENT)
+        nap();
+}
+
+static void refuse(struct life *l, const char *text, struct report *r)
+{
+    autofree char *line = mem_printf("cannot start the task: %s", text);
+
+    say(l, line);
+    *r = (struct report) { .cause = "refused", .status = 126 };
+    r->ended_ms = clock_wall_ms();
+}
+
+static int set_up(struct life *l, struct err *err)
+{
+    l->signals = open_signals();
+    if (l->signals < 0 || pipe2(l->out, O_CLOEXEC) < 0)
+        return err_set(err, errno, "keeper: %s", strerror(errno));
+    l->task.failure = mmap(NULL, sizeof *l->task.failure,
+                           PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (l->task.failure == MAP_FAILED)
+        return err_set(err, errno, "keeper: %s", strerror(errno));
+    l->task.out = l->out[1];
+    return fs_set_nonblock(l->out[0], err);
+}
+
+static void live(struct life *l, struct report *r)
+{
+    struct err err = { 0 };
+    int rc = set_up(l, &err);
+
+    l->started.keeper = getpid();
+    l->started.at_ms = clock_wall_ms();
+    l->start_us = clock_mono_us();
+    if (rc == 0) {
+        task_prepare(&l->task);
+        rc = spawn(l, NULL, &l->pid, &err);
+    }
+    if (rc < 0) {
+        refuse(l, err.text, r);
+        return;
+    }
+    l->started.task = l->pid;
+    note_started(l);
+    watch(l);
+    clean_up(l);
+    if (l->task.failure->code)
+        say(l, l->task.failure->text);
+    judge(l, r);
+    make_report(l, r);
+}
+
+static _Noreturn void keep(const struct keeper *k)
+{
+    struct report r = { 0 };
+    struct life l = {
+        .k = k,
+        .task = {
+            .order = k->order, .lease = k->lease, .cgroup = k->cgroup,
+            .keeper = getpid(),
+        },
+    };
+
+    (void) setsid();
+    (void) prctl(PR_SET_NAME, "weir-keeper");
+    (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
+    close_others(k->lock);
+    logfile_init(&l.log, k->path, k->order->log_bytes ? k->order->log_bytes
+                                                      : k->log_bytes);
+    live(&l, &r);
+    leave_report(&l, &r);
+    cgroup_remove(k->cgroup, k->lease);
+    _exit(0);
+}
+
+pid_t keeper_start(const struct keeper *k, struct err *err)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return err_set(err, errno, "fork: %s", strerror(errno));
+    if (pid == 0)
+        keep(k);
+    return pid;
+}
+
+/* sigqueue and its pidfd form carry the value with the signal. */
+static siginfo_t info_of(int value)
+{
+    siginfo_t info;
+
+    memset(&info, 0, sizeof info);
+    info.si_signo = SIGRTMIN;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_int = value;
+    return info;
+}
+
+int keeper_tell(pid_t pid, int value)
+{
+    union sigval v = { .sival_int = value };
+
+    return sigqueue(pid, SIGRTMIN, v) < 0 ? -errno : 0;
+}
+
+int keeper_tell_fd(int pidfd, int value)
+{
+    siginfo_t info = info_of(value);
+
+    return syscall(SYS_pidfd_send_signal, pidfd, SIGRTMIN, &info, 0) < 0
+         ? -errno : 0;
+}

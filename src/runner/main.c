@@ -1,0 +1,151 @@
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/quantity.h"
+#include "runner/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, EXIT_BUSY = 75, LOG_KEEP = 1024 * 1024 };
+
+static const char usage[] =
+    "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
+    "                   [--log-bytes SIZE] [--idle DURATION]\n"
+    "\n"
+    "Supervises one block: starts, watches and ends its leases.  Started by\n"
+    "an engine of 'weir up'; see weir-runner(8).\n";
+
+static const struct option options[] = {
+    { "block", required_argument, NULL, 'b' },
+    { "home", required_argument, NULL, 's' },
+    { "dir", required_argument, NULL, 'd' },
+    { "token-file", required_argument, NULL, 't' },
+    { "log-bytes", required_argument, NULL, 'l' },
+    { "idle", required_argument, NULL, 'i' },
+    { "version", no_argument, NULL, 'V' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static int bad(const struct err *err)
+{
+    (void) fprintf(stderr, "weir-runner: %s\n", err->text);
+    return EXIT_USAGE;
+}
+
+/* -1: go on; else the status to end with. */
+static int parse(int argc, char **argv, struct runner_conf *c)
+{
+    struct err err = { 0 };
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (opt) {
+        case 'b':
+            c->block = optarg;
+            break;
+        case 's':
+            c->home = optarg;
+            break;
+        case 'd':
+            c->dir = optarg;
+            break;
+        case 't':
+            c->token_file = optarg;
+            break;
+        case 'l':
+            if (quantity_bytes(optarg, &c->log_bytes, &err) < 0)
+                return bad(&err);
+            break;
+        case 'i':
+            if (quantity_duration(optarg, &c->idle_ms, &err) < 0)
+                return bad(&err);
+            break;
+        case 'V':
+            (void) puts("weir-runner " WEIR_VERSION);
+            return 0;
+        case 'h':
+            (void) fputs(usage, stdout);
+            return 0;
+        default:
+            (void) fputs(usage, stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind == argc && c->block && c->home && c->dir && c->token_file)
+        return -1;
+    (void) fputs(usage, stderr);
+    return EXIT_USAGE;
+}
+
+/* The newest LOG_KEEP bytes or so of what runners here said. */
+static int open_log(const char *dir, struct err *err)
+{
+    autofree char *path = mem_printf("%s/runner.log", dir);
+    autofree char *old = mem_printf("%s/runner.log.1", dir);
+    autoclose int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                            0600);
+
+    if (fd >= 0 && lseek(fd, 0, SEEK_END) > LOG_KEEP &&
+        rename(path, old) == 0) {
+        (void) close(fd);
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    }
+    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
+        return err_set(err, errno, "open '%s': %s", path, strerror(errno));
+    return 0;
+}
+
+/* A session, a folder and descriptors of our own. */
+static int detach(const char *dir, struct err *err)
+{
+    autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int rc = open_log(dir, err);
+
+    if (rc < 0)
+        return rc;
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0)
+        return err_set(err, errno, "/dev/null: %s", strerror(errno));
+    (void) setsid();                   /* fails when it is one already */
+    if (chdir("/") < 0)
+        return err_set(err, errno, "chdir /: %s", strerror(errno));
+    return 0;
+}
+
+/* A lease's keeper is forked from here: what was open would live on in it. */
+static void close_inherited(void)
+{
+    if (close_range(3, ~0u, 0) < 0)
+        for (int fd = 3; fd < 65536; fd++)
+            (void) close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000 };
+    autofree char *lock_path = NULL;
+    autoclose int lock = -1;
+    struct err err = { 0 };
+    int rc = parse(argc, argv, &conf);
+
+    if (rc >= 0)
+        return rc;
+    close_inherited();
+    log_open("weir-runner", LOG_INFO);
+    lock_path = mem_printf("%s/runner.lock", conf.dir);
+    rc = fs_lock(lock_path, &lock, &err);
+    if (rc == 0)
+        rc = detach(conf.dir, &err);
+    if (rc == 0)
+        rc = runner_run(&conf, &err);
+    if (rc == 0)
+        return 0;
+    log_say(LOG_ERROR, err.text, "block", conf.block, NULL);
+    return rc == -EWOULDBLOCK ? EXIT_BUSY : 1;
+}

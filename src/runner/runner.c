@@ -1,0 +1,497 @@
+#include "runner/runner.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "runner/held.h"
+#include "runner/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+/* What home says, and what it is told.  An end is told when it happens and
+ * again after every welcome until it is acknowledged.  A claim is asked once
+ * over a connection; after a reconnect home sees "new" in hello and either
+ * grants, orders again or drops.
+ */
+enum {
+    TELL_MS = 20,              /* what ends within is told as ended alone */
+    IDLE_CHECK_MS = 1000,
+    TOKEN_MAX = 256,
+};
+
+static struct wire_msg message(enum wire_kind kind, const struct held *h)
+{
+    return (struct wire_msg) {
+        .kind = kind, .key = h->id.key, .gen = h->id.gen,
+        .epoch = h->id.epoch,
+    };
+}
+
+static void send_ended(const struct held *h)
+{
+    struct wire_msg m = message(WIRE_ENDED, h);
+
+    if (!h->runner->welcome)
+        return;
+    (void) snprintf(m.cause, sizeof m.cause, "%s", h->report.cause);
+    m.status = h->report.status;
+    m.started_ms = h->report.started_ms;
+    m.ended_ms = h->report.ended_ms;
+    m.cpu_ms = h->report.cpu_ms;
+    m.rss_bytes = h->report.rss_bytes;
+    link_send(h->runner->link, &m);
+}
+
+static void send_started(struct held *h)
+{
+    struct wire_msg m = message(WIRE_STARTED, h);
+
+    if (!h->started.task &&
+        folder_read_started(h->path, &h->started, NULL) < 0) {
+        runner_tell_soon(h->runner);
+        return;
+    }
+    m.pid = h->started.task;
+    m.started_ms = h->started.at_ms;
+    h->told = true;
+    link_send(h->runner->link, &m);
+}
+
+static void send_claim(struct held *h)
+{
+    struct wire_msg m = message(WIRE_CLAIM, h);
+
+    if (!h->asked)
+        link_send(h->runner->link, &m);
+    h->asked = true;
+}
+
+static void on_tell(struct watch *w, void *arg)
+{
+    struct runner *r = arg;
+    struct held *h;
+    size_t pos = 0;
+
+    (void) w;
+    r->tell = NULL;
+    if (!r->welcome)
+        return;
+    while ((h = map_next(r->held, &pos, NULL)))
+        if (h->state == HELD_RUNNING && !h->told)
+            send_started(h);
+}
+
+void runner_tell_soon(struct runner *r)
+{
+    if (!r->tell)
+        r->tell = loop_timer(r->loop, TELL_MS, on_tell, r);
+}
+
+static void end_if_done(struct runner *r)
+{
+    if (r->quitting && r->running == 0)
+        loop_stop(r->loop);
+}
+
+void runner_ended(struct held *h)
+{
+    send_ended(h);
+    end_if_done(h->runner);
+}
+
+/* Messages. */
+
+static struct held *find(struct runner *r, const struct wire_msg *m)
+{
+    struct lease_id id = { m->key, m->gen, m->epoch };
+    char name[LEASE_NAME_SIZE];
+
+    lease_id_name(&id, name, sizeof name);
+    return map_get(r->held, name);
+}
+
+static void repeat(struct held *h)
+{
+    if (h->state == HELD_ENDED)
+        send_ended(h);
+    else if (h->state == HELD_NEW)
+        send_claim(h);
+    else if (h->told)
+        send_started(h);
+}
+
+static void on_order(struct runner *r, const struct wire_msg *m)
+{
+    struct lease_id id = { m->key, m->gen, m->epoch };
+    struct held *h = find(r, m);
+    struct err err = { 0 };
+
+    if (h) {
+        repeat(h);
+        return;
+    }
+    h = held_new(r, &id);
+    if (folder_order(h->path, m->task, &err) == 0) {
+        send_claim(h);
+        return;
+    }
+    log_say(LOG_ERROR, "order not taken", "lease", h->name, "why", err.text,
+            NULL);
+    held_end_unstarted(h, "lost");
+}
+
+static void forget(struct held *h)
+{
+    struct err err = { 0 };
+
+    if (folder_remove(h->runner->conf->dir, &h->id, &err) < 0)
+        log_say(LOG_ERROR, "remove folder", "lease", h->name, "why",
+                err.text, NULL);
+    held_free(h);
+}
+
+/* Home believes in a lease that is not here: it is lost, and home is told for
+ * as long as it does not acknowledge it.
+ */
+static void unknown(struct runner *r, const struct wire_msg *m)
+{
+    struct lease_id id = { m->key, m->gen, m->epoch };
+    struct held *h = held_new(r, &id);
+
+    h->state = HELD_ENDED;
+    (void) snprintf(h->report.cause, sizeof h->report.cause, "lost");
+    h->report.ended_ms = clock_wall_ms();
+    send_ended(h);
+}
+
+static void on_grant(struct runner *r, const struct wire_msg *m)
+{
+    struct held *h = find(r, m);
+
+    if (!h && m->ok)
+        unknown(r, m);
+    else if (h && m->ok)
+        held_start(h);
+    else if (h && h->state == HELD_NEW)
+        forget(h);
+}
+
+static void on_stop(struct runner *r, const struct wire_msg *m)
+{
+    struct held *h = find(r, m);
+
+    if (!h)
+        unknown(r, m);
+    else if (h->state == HELD_ENDED)
+        send_ended(h);
+    else
+        held_stop(h, m);
+}
+
+static void on_ack(struct runner *r, const struct wire_msg *m)
+{
+    struct held *h = find(r, m);
+    struct err err = { 0 };
+
+    if (!h || h->state != HELD_ENDED)
+        return;
+    if (folder_archive(r->conf->dir, &h->id, h->report.log_bytes > 0,
+                       &err) < 0)
+        log_say(LOG_ERROR, "put away folder", "lease", h->name, "why",
+                err.text, NULL);
+    held_free(h);
+}
+
+static void on_drop(struct runner *r, const struct wire_msg *m)
+{
+    struct err err = { 0 };
+
+    if (folder_drop(r->conf->dir, &m->key, &err) < 0)
+        log_say(LOG_ERROR, "drop logs", "why", err.text, NULL);
+}
+
+static void on_welcome(struct runner *r)
+{
+    struct held *h;
+    size_t pos = 0;
+
+    r->welcome = true;
+    link_welcome(r->link);
+    while ((h = map_next(r->held, &pos, NULL)))
+        if (h->state == HELD_ENDED)
+            send_ended(h);
+    runner_tell_soon(r);
+}
+
+static void on_message(const struct wire_msg *m, void *arg)
+{
+    struct runner *r = arg;
+    struct wire_msg pong = { .kind = WIRE_PONG };
+
+    switch (m->kind) {
+    case WIRE_WELCOME:
+        on_welcome(r);
+        break;
+    case WIRE_ORDER:
+        on_order(r, m);
+        break;
+    case WIRE_GRANT:
+        on_grant(r, m);
+        break;
+    case WIRE_STOP:
+        on_stop(r, m);
+        break;
+    case WIRE_ACK:
+        on_ack(r, m);
+        break;
+    case WIRE_DROP:
+        on_drop(r, m);
+        break;
+    case WIRE_PING:
+        link_send(r->link, &pong);
+        break;
+    case WIRE_QUIT:
+        r->quitting = true;
+        end_if_done(r);
+        break;
+    case WIRE_ERROR:
+        log_say(LOG_WARN, "home says", "text", m->text, NULL);
+        break;
+    case WIRE_HELLO:
+    case WIRE_CLAIM:
+    case WIRE_STARTED:
+    case WIRE_ENDED:
+    case WIRE_PONG:
+    case WIRE_KIND_COUNT:
+        break;                         /* ours to say, not to hear */
+    }
+}
+
+/* The way home. */
+
+static const char *state_text(const struct held *h)
+{
+    return h->state == HELD_NEW ? "new"
+         : h->state == HELD_ENDED ? "ended" : "running";
+}
+
+static int read_token(const struct runner *r, char *buf, size_t size,
+                      struct err *err)
+{
+    autofree char *text = NULL;
+    int rc = fs_read(r->conf->token_file, TOKEN_MAX, &text, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    text[strcspn(text, "\r\n")] = '\0';
+    if (strlen(text) >= size)
+        return err_set(err, EINVAL, "'%s': the token is too long",
+                       r->conf->token_file);
+    (void) snprintf(buf, size, "%s", text);
+    return 0;
+}
+
+static void on_up(void *arg)
+{
+    struct runner *r = arg;
+    struct wire_msg m = {
+        .kind = WIRE_HELLO, .v = WIRE_VERSION, .pid = getpid(),
+    };
+    struct err err = { 0 };
+    struct held *h;
+    size_t pos = 0;
+
+    if (read_token(r, m.token, sizeof m.token, &err) < 0)
+        log_say(LOG_ERROR, "token", "why", err.text, NULL);
+    (void) snprintf(m.block, sizeof m.block, "%s", r->conf->block);
+    m.leases = mem_array(map_count(r->held), sizeof *m.leases);
+    while ((h = map_next(r->held, &pos, NULL))) {
+        struct wire_lease *l = &m.leases[m.nleases++];
+
+        *l = (struct wire_lease) { h->id.key, h->id.gen, h->id.epoch, "" };
+        (void) snprintf(l->state, sizeof l->state, "%s", state_text(h));
+        h->asked = false;
+        h->told = false;
+    }
+    link_send(r->link, &m);
+    free(m.leases);
+}
+
+static void on_down(const char *why, void *arg)
+{
+    struct runner *r = arg;
+
+    if (r->welcome)
+        log_say(LOG_INFO, "home is away", "why", why, NULL);
+    r->welcome = false;
+}
+
+static const struct link_ops link_ops = {
+    .up = on_up,
+    .message = on_message,
+    .down = on_down,
+};
+
+/* What waits on disk loses nothing when the runner ends: it is started again
+ * together with home.
+ */
+static void on_idle(struct watch *w, void *arg)
+{
+    struct runner *r = arg;
+
+    (void) w;
+    r->idle = loop_timer(r->loop, IDLE_CHECK_MS, on_idle, r);
+    if (r->running == 0 && link_away_ms(r->link) >= r->conf->idle_ms)
+        loop_stop(r->loop);
+}
+
+/* Beginning and end. */
+
+static void on_child(int sig, void *arg)
+{
+    (void) sig;
+    held_reap(arg);
+}
+
+static void on_term(int sig, void *arg)
+{
+    struct runner *r = arg;
+
+    (void) sig;
+    r->quitting = true;
+    end_if_done(r);
+}
+
+static void on_lease(const struct lease_id *id, void *arg)
+{
+    held_find(arg, id);
+}
+
+/* Has the machine started anew since we were here last? */
+static int check_boot(struct runner *r, struct err *err)
+{
+    autofree char *path = mem_printf("%s/boot", r->conf->dir);
+    autofree char *now = NULL;
+    autofree char *last = NULL;
+    int rc = fs_read("/proc/sys/kernel/random/boot_id", 64, &now, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    r->rebooted = fs_read(path, 64, &last, NULL, NULL) == 0 &&
+                  strcmp(now, last) != 0;
+    return 0;
+}
+
+static int note_boot(const struct runner *r, struct err *err)
+{
+    autofree char *path = mem_printf("%s/boot", r->conf->dir);
+    autofree char *now = NULL;
+    int rc = fs_read("/proc/sys/kernel/random/boot_id", 64, &now, NULL, err);
+
+    return rc < 0 ? rc : fs_write(path, now, strlen(now), 0600, true, err);
+}
+
+static int make_folders(const struct runner *r, struct err *err)
+{
+    autofree char *leases = mem_printf("%s/leases", r->conf->dir);
+    autofree char *logs = mem_printf("%s/logs", r->conf->dir);
+    int rc = fs_mkdir(leases, 0700, err);
+
+    return rc < 0 ? rc : fs_mkdir(logs, 0700, err);
+}
+
+/* Which limits hold here, for whoever shows the block. */
+static int open_limits(struct runner *r, struct err *err)
+{
+    autofree char *path = mem_printf("%s/limits", r->conf->dir);
+    char name[64];
+    struct stat st;
+
+    if (stat(r->conf->dir, &st) < 0)
+        return err_set(err, errno, "'%s': %s", r->conf->dir,
+                       strerror(errno));
+    (void) snprintf(name, sizeof name, "weir-%s-%" PRIx64 "-%" PRIx64,
+                    r->conf->block, (uint64_t) st.st_dev,
+                    (uint64_t) st.st_ino);
+    cgroup_open(&r->cgroup, name);
+    return fs_write(path, r->cgroup.limits, strlen(r->cgroup.limits), 0600,
+                    false, err);
+}
+
+static int watch_signals(struct runner *r, struct err *err)
+{
+    sigset_t set;
+    int rc = loop_signal(r->loop, SIGCHLD, on_child, r, err);
+
+    /* A keeper may be told something before it has set itself up. */
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGRTMIN);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+    (void) signal(SIGPIPE, SIG_IGN);
+    (void) signal(SIGHUP, SIG_IGN);
+    (void) signal(SIGINT, SIG_IGN);
+    return rc < 0 ? rc : loop_signal(r->loop, SIGTERM, on_term, r, err);
+}
+
+static int set_up(struct runner *r, struct err *err)
+{
+    int rc = make_folders(r, err);
+
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return err_set(err, errno, "subreaper: %s", strerror(errno));
+    if (rc == 0)
+        rc = loop_open(&r->loop, err);
+    if (rc == 0)
+        rc = watch_signals(r, err);
+    if (rc == 0)
+        rc = open_limits(r, err);
+    if (rc == 0)
+        rc = check_boot(r, err);
+    if (rc == 0)
+        rc = folder_scan(r->conf->dir, on_lease, r, err);
+    return rc == 0 ? note_boot(r, err) : rc;
+}
+
+static void clear(struct runner *r)
+{
+    struct held *h;
+    size_t pos;
+
+    link_close(r->link);
+    for (pos = 0; (h = map_next(r->held, &pos, NULL)); pos = 0)
+        held_free(h);
+    cgroup_close(&r->cgroup);
+    map_free(r->held);
+    map_free(r->keepers);
+    loop_close(r->loop);
+}
+
+int runner_run(const struct runner_conf *conf, struct err *err)
+{
+    struct runner r = {
+        .conf = conf, .held = map_new(), .keepers = map_new(),
+        .cgroup = { .limits = "rlimits" },
+    };
+    int rc = set_up(&r, err);
+
+    if (rc == 0) {
+        log_say(LOG_INFO, "runner is here", "block", conf->block, "limits",
+                r.cgroup.limits, NULL);
+        r.link = link_open(r.loop, conf->home, &link_ops, &r);
+        on_idle(NULL, &r);
+        rc = loop_run(r.loop, err);
+    }
+    clear(&r);
+    return rc;
+}

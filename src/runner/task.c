@@ -1,0 +1,300 @@
+#include "runner/task.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+enum { GROUPS_MAX = 1024 };
+
+/* The account. */
+
+static void find_user(struct task_account *a, const char *name)
+{
+    FILE *f = fopen("/etc/passwd", "re");
+    struct passwd *p = NULL;
+
+    while (f && (p = fgetpwent(f)) &&
+           (p->pw_uid != a->uid || (*name && strcmp(p->pw_name, name) != 0)))
+        ;
+    a->name = p ? mem_str(p->pw_name)
+            : *name ? mem_str(name)
+            : mem_printf("%u", (unsigned) a->uid);
+    a->home = mem_str(p && *p->pw_dir ? p->pw_dir : "/");
+    a->shell = mem_str(p && *p->pw_shell ? p->pw_shell : "/bin/sh");
+    if (f)
+        (void) fclose(f);
+}
+
+static bool is_member(const struct group *g, const char *name)
+{
+    for (char **m = g->gr_mem; *m; m++)
+        if (strcmp(*m, name) == 0)
+            return true;
+    return false;
+}
+
+static void find_groups(struct task_account *a)
+{
+    FILE *f = fopen("/etc/group", "re");
+    struct group *g;
+
+    a->groups = mem_array(GROUPS_MAX, sizeof *a->groups);
+    a->groups[a->ngroups++] = a->gid;
+    while (f && a->ngroups < GROUPS_MAX && (g = fgetgrent(f)))
+        if (g->gr_gid != a->gid && is_member(g, a->name))
+            a->groups[a->ngroups++] = g->gr_gid;
+    if (f)
+        (void) fclose(f);
+}
+
+/* The environment: defaults, then the task's own, then ours, which no task
+ * may set for itself.
+ */
+
+struct env {
+    char **list;
+    size_t n, cap;
+};
+
+static void env_put(struct env *e, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void env_put(struct env *e, const char *key, const char *fmt, ...)
+{
+    size_t len = strlen(key), i = 0;
+    autofree char *value = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&value, fmt, ap) < 0)
+        mem_none();
+    va_end(ap);
+    while (i < e->n &&
+           (strncmp(e->list[i], key, len) != 0 || e->list[i][len] != '='))
+        i++;
+    if (i == e->n) {
+        if (e->n + 2 > e->cap) {
+            e->cap = e->cap ? e->cap * 2 : 32;
+            e->list = mem_grow(e->list, e->cap, sizeof *e->list);
+        }
+        e->list[e->n++] = NULL;
+        e->list[e->n] = NULL;
+    }
+    free(e->list[i]);
+    e->list[i] = mem_printf("%s=%s", key, value);
+}
+
+static void put_devices(struct env *e, const struct order *o)
+{
+    char list[ORDER_DEVICES_MAX * 6] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < o->ndevices; i++)
+        at += (size_t) snprintf(list + at, sizeof list - at, "%s%" PRIu32,
+                                i ? "," : "", o->devices[i]);
+    env_put(e, "CUDA_VISIBLE_DEVICES", "%s", list);
+    if (o->simulated && o->ndevices)
+        env_put(e, "WEIR_SIMULATED_DEVICES", "1");
+}
+
+static char **make_env(const struct task *t)
+{
+    const struct order *o = t->order;
+    struct env e = { 0 };
+    const char *key;
+    json_t *value;
+
+    env_put(&e, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
+            ":/sbin:/bin");
+    env_put(&e, "HOME", "%s", t->account.home);
+    env_put(&e, "USER", "%s", t->account.name);
+    env_put(&e, "LOGNAME", "%s", t->account.name);
+    env_put(&e, "SHELL", "%s", t->account.shell);
+    env_put(&e, "LANG", "C.UTF-8");
+    json_object_foreach(json_object_get(o->task, "env"), key, value)
+        env_put(&e, key, "%s", json_string_value(value));
+    env_put(&e, "WEIR_WORKLOAD", "%s", o->workload);
+    env_put(&e, "WEIR_TASK", "%s", o->name);
+    env_put(&e, "WEIR_TENANT", "%s", o->tenant);
+    env_put(&e, "WEIR_RANK", "%" PRIu32, o->rank);
+    env_put(&e, "WEIR_WORLD_SIZE", "%" PRIu32, o->ranks);
+    env_put(&e, "WEIR_ATTEMPT", "%" PRIu32, o->attempt);
+    env_put(&e, "WEIR_LEASE", "%s", t->lease);
+    if (o->rendezvous)
+        env_put(&e, "WEIR_RENDEZVOUS", "%s", o->rendezvous);
+    put_devices(&e, o);
+    return e.list;
+}
+
+void task_prepare(struct task *t)
+{
+    const struct order *o = t->order;
+
+    t->account.uid = o->has_user ? o->uid : geteuid();
+    t->account.gid = o->has_user ? o->gid : getegid();
+    find_user(&t->account, o->user ? o->user : "");
+    if (geteuid() == 0)
+        find_groups(&t->account);
+    t->env = make_env(t);
+}
+
+void task_clear(struct task *t)
+{
+    for (char **e = t->env; e && *e; e++)
+        free(*e);
+    free(t->env);
+    free(t->account.name);
+    free(t->account.home);
+    free(t->account.shell);
+    free(t->account.groups);
+    t->env = NULL;
+    t->account = (struct task_account) { 0 };
+}
+
+/* The child. */
+
+/* Of a command that runs beside the task: that one's end says nothing about
+ * the task, so it gets a line in the log and no more.
+ */
+static struct task_failure aside;
+
+static _Noreturn void give_up(struct task *t, int status, const char *what,
+                              const char *which)
+{
+    int code = errno;
+
+    (void) snprintf(t->failure->text, sizeof t->failure->text,
+                    "%s%s%s%s: %s", what, *which ? " '" : "", which,
+                    *which ? "'" : "", strerror(code));
+    t->failure->status = status;
+    t->failure->code = code ? code : EINVAL;
+    if (t->failure == &aside)
+        (void) dprintf(t->out, "weir: checkpoint command: %s\n", aside.text);
+    _exit(status);
+}
+
+/* A keeper that dies takes its task with it.  The wish is forgotten when the
+ * user changes, and comes too late when the keeper is gone already.
+ */
+static void die_with(pid_t keeper)
+{
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper)
+        _exit(1);
+}
+
+static void set_limits(struct task *t)
+{
+    struct rlimit core = { 0, 0 };
+    struct rlimit data = { t->order->memory, t->order->memory };
+
+    if (setrlimit(RLIMIT_CORE, &core) < 0)
+        give_up(t, 126, "limit core files", "");
+    if (t->order->memory && !t->cgroup->memory &&
+        setrlimit(RLIMIT_DATA, &data) < 0)
+        give_up(t, 126, "limit memory", "");
+}
+
+static void become_user(struct task *t)
+{
+    const struct task_account *a = &t->account;
+
+    if (geteuid() != 0) {
+        if (a->uid == geteuid())
+            return;
+        errno = EPERM;
+        give_up(t, 126, "run as user", a->name);
+    }
+    if (setgroups(a->ngroups, a->groups) < 0 ||
+        setresgid(a->gid, a->gid, a->gid) < 0 ||
+        setresuid(a->uid, a->uid, a->uid) < 0)
+        give_up(t, 126, "become user", a->name);
+    if (a->uid != 0 && setuid(0) == 0) {
+        errno = EPERM;
+        give_up(t, 126, "give up root for user", a->name);
+    }
+}
+
+static void go_to_folder(struct task *t)
+{
+    if (chdir(t->account.home) < 0 && chdir("/") < 0)
+        give_up(t, 126, "enter folder", "/");
+    if (t->order->dir && chdir(t->order->dir) < 0)
+        give_up(t, 126, "enter folder", t->order->dir);
+}
+
+static void set_stdio(struct task *t)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (null < 0 || dup2(null, 0) < 0 || dup2(t->out, 1) < 0 ||
+        dup2(t->out, 2) < 0)
+        give_up(t, 126, "set standard input and output", "");
+    /* Ours are all marked already; this holds for what a library opened. */
+    (void) close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        (void) signal(sig, SIG_DFL);
+    (void) sigemptyset(&none);
+    (void) sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void run(struct task *t, const char *text)
+{
+    const char *const shell[] = { "sh", "-c", text, NULL };
+    const char *const *argv = text ? shell : t->order->argv;
+    const char *file = text ? "/bin/sh" : argv[0];
+
+    environ = t->env;                  /* execvp looks for PATH there */
+    (void) execvp(file, (char *const *) (uintptr_t) argv);
+    give_up(t, errno == ENOENT ? 127 : 126, "start", file);
+}
+
+_Noreturn void task_exec(struct task *t, bool tracked, const char *command,
+                         pid_t main_pid)
+{
+    int rc;
+
+    if (command)
+        t->failure = &aside;
+    (void) setsid();
+    die_with(t->keeper);
+    rc = cgroup_enter(t->cgroup, t->lease, tracked, t->order->memory);
+    if (rc < 0) {
+        errno = -rc;
+        give_up(t, 126, "enter control group", "");
+    }
+    set_limits(t);
+    become_user(t);
+    die_with(t->keeper);
+    (void) umask(022);
+    go_to_folder(t);
+    set_stdio(t);
+    reset_signals();
+    if (command) {
+        struct env e = { .list = t->env };
+
+        while (e.list[e.n])
+            e.n++;
+        e.cap = e.n + 1;
+        env_put(&e, "WEIR_PID", "%ld", (long) main_pid);
+        t->env = e.list;
+    }
+    run(t, command ? command : t->order->run);
+}

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "runner/cgroup.h"
+#include "runner/order.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* task - the way from a keeper's child to the user's program: session, limits,
+ * user, folder, a clean environment, nothing inherited.
+ */
+
+/* Why the program could not be started, told to the keeper through memory that
+ * both share; code 0: it was.
+ */
+struct task_failure {
+    int code;                  /* errno */
+    int status;                /* 126 or 127, as a shell would say */
+    char text[256];
+};
+
+struct task_account {
+    char *name, *home, *shell; /* owned */
+    uid_t uid;
+    gid_t gid;
+    gid_t *groups;             /* owned */
+    size_t ngroups;
+};
+
+struct task {
+    const struct order *order;
+    const char *lease;         /* "w12/3.0#2@1" */
+    const struct cgroup *cgroup;
+    struct task_account account;
+    char **env;                /* owned, NULL at its end */
+    struct task_failure *failure;
+    pid_t keeper;
+    int out;                   /* standard output and error */
+};
+
+/* Who it runs as and what it sees.  No name service is asked, the runner being
+ * static: /etc/passwd and /etc/group, else the numbers alone.
+ */
+void task_prepare(struct task *t);
+void task_clear(struct task *t);
+
+/* In the child: become the task.  With `command` become that shell command
+ * beside the task instead, which is told the task's pid.
+ */
+_Noreturn void task_exec(struct task *t, bool tracked, const char *command,
+                         pid_t main_pid);
