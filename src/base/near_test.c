@@ -17,7 +17,7 @@ static const struct {
     { "run", "run" },
     { "rnu", "run" },
     { "rn", "run" },
-    { "runn", "run" },
+    { "runs", "run" },
     { "ran", "run" },
     { "RUN", "run" },
     { "abrot", "abort" },
