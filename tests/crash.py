@@ -24,7 +24,7 @@ import threading
 import time
 
 import weirtest
-from journal import Journal, number
+from journal import Journal, Waste, number
 from weirtest import GONE, Client, Weir, query, until
 
 LINES = 5                              # of a task's log
@@ -368,15 +368,39 @@ def check(tap, weir, clients, marks):
            "the watcher saw every event once and in order",
            *differ(clients.seen, have))
     check_usage(tap, weir, journal)
-    check_waste(tap, weir)
+    check_waste(tap, weir, clients, events)
     check_logs(tap, weir, clients, items)
 
 
-def check_waste(tap, weir):
-    w = weir.client.need("GET", "/v1/waste")
-    parts = sum(w[k] for k in ("waste", "idle_frag", "idle_nodemand", "used"))
-    tap.ok(abs(parts - 1) < 1e-6 or abs(parts - w["total_device_seconds"])
-           < 0.01, "the shares of device-time sum to the whole", w)
+def shapes(doc):
+    """The tasks of a document as journal.Waste wants them, in its order."""
+    tasks = doc.get("tasks") or {doc["name"]: doc}
+    index = {name: n for n, name in enumerate(tasks)}
+    out = []
+    for t in tasks.values():
+        needs = t.get("needs", [])
+        needs = [needs] if isinstance(needs, str) else needs
+        out.append({"gpu_milli": round(t.get("gpus", 0) * 1000),
+                    "ranks": t.get("ranks", 1),
+                    "needs": [index[n] for n in needs],
+                    "when": t.get("when", "success")})
+    return out
+
+
+def check_waste(tap, weir, clients, events):
+    """Used, wasted and fragmented device-time, to the millisecond."""
+    want = Waste(events, {wid: shapes(clients.docs[key])
+                          for key, wid in clients.acked.items()})
+    got = weir.client.need("GET", "/v1/waste")
+    total = got["total_device_seconds"]
+    for name in ("used", "waste", "idle_frag"):
+        seconds = getattr(want, name) / 1e6
+        tap.ok(abs(got[name] * total - seconds) < 0.01,
+               f"{name}: {seconds:.3f} device-seconds by the journal too",
+               f"got {got[name] * total:.3f}", got)
+    parts = sum(got[k] for k in ("used", "waste", "idle_frag",
+                                 "idle_nodemand"))
+    tap.ok(abs(parts - 1) < 1e-6, "the shares of device-time sum to 1", got)
 
 
 def run(tap):

@@ -150,3 +150,110 @@ class Journal:
         for k, lease in self.leases.items():
             for e in lease.ended:
                 yield k, e
+
+
+class Waste:
+    """Where device-time went, worked out again from the journal: thousandths
+    of a device times milliseconds that were used, that a waiting task would
+    have fitted into (waste), and that were free in the wrong pieces
+    (idle_frag).
+
+    `tasks` is {workload: [{gpu_milli, ranks, needs, when}, ...]}.  CPUs,
+    memory, models and quotas are taken to be no limit, and tasks not to start
+    together: so has to be the load that is measured.
+    """
+
+    def __init__(self, events, tasks):
+        self.specs = tasks
+        self.used = self.waste = self.idle_frag = 0
+        self.time = None
+        self.blocks = {}               # block -> [free thousandths]
+        self.ready = {}                # (workload, task) -> not before
+        self.outcome = {}              # (workload, task) -> outcome
+        self.grants = {}               # (workload, task) -> {rank: grant}
+        self.held = 0
+        for e in events:
+            self._until(millis(e["time"]))
+            step = getattr(self, "_" + e["type"].replace(".", "_"), None)
+            if step:
+                step(e, (e.get("workload"), e.get("task", 0)))
+
+    def _until(self, time):
+        """Count up to `time`, with a cut wherever a back-off ends."""
+        for cut in sorted({t for t in self.ready.values() if
+                           self.time is not None and self.time < t < time}):
+            self._span(cut)
+        self._span(time)
+
+    def _span(self, time):
+        if self.time is not None and time > self.time:
+            took = time - self.time
+            idle = sum(sum(free) for free in self.blocks.values()) * took
+            self.used += self.held * took
+            want = self._demand() if idle else None
+            if want == "fits":
+                self.waste += idle
+            elif want == "stuck":
+                self.idle_frag += idle
+        self.time = max(time, self.time or 0)
+
+    def _demand(self):
+        shapes = set()
+        for (wid, task), after in self.ready.items():
+            t = self.specs[wid][task]
+            if t["gpu_milli"] and after <= self.time:
+                shapes.add((t["gpu_milli"], t["ranks"]))
+        if not shapes:
+            return None
+        return "fits" if any(self._fits(*s) for s in shapes) else "stuck"
+
+    def _fits(self, milli, ranks):
+        free = [f for block in self.blocks.values() for f in block]
+        if milli >= 1000:
+            return free.count(1000) >= milli // 1000 * ranks
+        return sum(f // milli for f in free) >= ranks
+
+    def _hold(self, grant, sign):
+        for d in grant.get("devices", ()):
+            self.blocks[grant["block"]][d] -= sign * grant["milli"]
+            self.held += sign * grant["milli"]
+
+    def _block_up(self, e, _):
+        if e["block"] not in self.blocks:
+            self.blocks[e["block"]] = [1000] * len(e["data"]["devices"])
+
+    def _workload_submitted(self, e, _):
+        for n, t in enumerate(self.specs[e["workload"]]):
+            if not t["needs"]:
+                self.ready[e["workload"], n] = 0
+
+    def _task_planned(self, e, key):
+        self.ready.pop(key, None)
+        self.grants[key] = {g.get("rank", 0): g for g in e["grants"]}
+        for g in e["grants"]:
+            self._hold(g, 1)
+
+    def _lease_ended(self, e, key):
+        self._hold(self.grants[key].pop(e.get("rank", 0)), -1)
+
+    def _task_retrying(self, e, key):
+        self.ready[key] = millis(e.get("until"))
+
+    def _task_ended(self, e, key):
+        self.ready.pop(key, None)
+        wid = key[0]
+        self.outcome[key] = e.get("outcome", "none")
+        for n, t in enumerate(self.specs[wid]):
+            if key[1] not in t["needs"] or (wid, n) in self.outcome:
+                continue
+            needs = [self.outcome.get((wid, k)) for k in t["needs"]]
+            if None not in needs and self._runs(t["when"], needs):
+                self.ready[wid, n] = 0
+
+    @staticmethod
+    def _runs(when, outcomes):
+        if when == "always":
+            return True
+        if when == "failure":
+            return any(o in ("failed", "aborted") for o in outcomes)
+        return all(o == "succeeded" for o in outcomes)

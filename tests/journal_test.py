@@ -3,7 +3,7 @@
 import copy
 
 import weirtest
-from journal import Journal, millis
+from journal import Journal, Waste, millis
 
 
 def at(n):
@@ -76,7 +76,39 @@ SPOILT = {
 }
 
 
+def waste(tap):
+    """Two devices; one is held for 1 s while a pair, then also a half, and
+    then nobody waits.
+    """
+    def ev(time, kind, **fields):
+        return {"time": at(time), "type": kind, **fields}
+    grant = [{"rank": 0, "block": "b", "devices": [1], "milli": 1000}]
+    tasks = {"w1": [dict(gpu_milli=1000, ranks=1, needs=[], when="success")],
+             "w2": [dict(gpu_milli=1000, ranks=2, needs=[], when="success")],
+             "w3": [dict(gpu_milli=500, ranks=1, needs=[], when="success"),
+                    dict(gpu_milli=500, ranks=1, needs=[0],
+                         when="success")]}
+    w = Waste([
+        ev(0, "block.up", block="b", data={"devices": [{}, {}]}),
+        ev(100, "workload.submitted", workload="w1"),
+        ev(100, "task.planned", workload="w1", task=0, gen=1, grants=grant),
+        ev(200, "workload.submitted", workload="w2"),
+        ev(500, "workload.submitted", workload="w3"),
+        ev(900, "task.ended", workload="w3", task=0, outcome="failed"),
+        ev(900, "task.ended", workload="w3", task=1, outcome="skipped"),
+        ev(950, "task.retrying", workload="w2", task=0, until=at(1000)),
+        ev(1100, "lease.ended", workload="w1", task=0, gen=1),
+        ev(1200, "task.ended", workload="w2", task=0, outcome="aborted"),
+        ev(2000, "control.started")], tasks)
+    tap.equal(w.used, 1000 * 1000, "one device was used for a second")
+    # A pair waits beside one free device: 200-500, 900-950, 1000-1100.
+    tap.equal(w.idle_frag, 1000 * (300 + 50 + 100), "free, in wrong pieces")
+    # A half waits beside it: 500-900; the pair beside two: 1100-1200.
+    tap.equal(w.waste, 1000 * 400 + 2000 * 100, "free, and it would fit")
+
+
 def run(tap):
+    waste(tap)
     whole = Journal(good(), {"w1": [250]})
     tap.none(whole.problems({"w1": 1}), "a whole journal has no problem")
     # Three ends with a start: 0.5 + 0.5 + 2 devices for 1.5 s, 0.25 CPU each.
