@@ -411,11 +411,14 @@ static int make_folders(const struct runner *r, struct err *err)
     return rc < 0 ? rc : fs_mkdir(logs, 0700, err);
 }
 
-/* Which limits hold here, for whoever shows the block. */
+/* Which limits hold here, for whoever shows the block; with our pid, so that
+ * they are known to be ours.
+ */
 static int open_limits(struct runner *r, struct err *err)
 {
     autofree char *path = mem_printf("%s/limits", r->conf->dir);
-    char name[64];
+    autofree char *text = NULL;
+    char name[128];
     struct stat st;
 
     if (stat(r->conf->dir, &st) < 0)
@@ -425,8 +428,8 @@ static int open_limits(struct runner *r, struct err *err)
                     r->conf->block, (uint64_t) st.st_dev,
                     (uint64_t) st.st_ino);
     cgroup_open(&r->cgroup, name);
-    return fs_write(path, r->cgroup.limits, strlen(r->cgroup.limits), 0600,
-                    false, err);
+    text = mem_printf("%s %ld\n", r->cgroup.limits, (long) getpid());
+    return fs_write(path, text, strlen(text), 0600, false, err);
 }
 
 static int watch_signals(struct runner *r, struct err *err)

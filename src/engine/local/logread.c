@@ -1,0 +1,134 @@
+#include "engine/local/logread.h"
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/mem.h"
+#include "engine/wire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TRIES = 5, SEGMENTS_MAX = 8 };
+
+struct segments {
+    uint64_t start[SEGMENTS_MAX];
+    size_t n;
+};
+
+static void add(struct segments *s, const char *name)
+{
+    uint64_t start;
+    char again[32];
+    size_t at = s->n;
+
+    if (s->n == SEGMENTS_MAX || sscanf(name, "log.%" SCNu64, &start) != 1)
+        return;
+    (void) snprintf(again, sizeof again, "log.%" PRIu64, start);
+    if (strcmp(again, name) != 0)
+        return;
+    for (; at > 0 && s->start[at - 1] > start; at--)
+        s->start[at] = s->start[at - 1];
+    s->start[at] = start;
+    s->n++;
+}
+
+static int list(const char *dir, struct segments *ret)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+
+    *ret = (struct segments) { .n = 0 };
+    if (!d)
+        return -errno;
+    while ((e = readdir(d)))
+        add(ret, e->d_name);
+    (void) closedir(d);
+    return ret->n ? 0 : -ENOENT;
+}
+
+static int open_segment(const char *dir, uint64_t start, uint64_t *ret_size)
+{
+    autofree char *path = mem_printf("%s/log.%" PRIu64, dir, start);
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    *ret_size = (uint64_t) st.st_size;
+    return take_fd(fd);
+}
+
+/* Bytes of the one segment that has `offset`; a caller that wants more asks
+ * again from there.
+ */
+static int read_from(const char *dir, const struct segments *s,
+                     uint64_t offset, void *buf, size_t size,
+                     struct engine_log *ret)
+{
+    uint64_t newest = s->start[s->n - 1], bytes = 0, end;
+    autoclose int fd = open_segment(dir, newest, &bytes);
+    size_t i = s->n - 1;
+    ssize_t n;
+
+    if (fd < 0)
+        return fd;
+    end = newest + bytes;
+    if (offset > end)
+        offset = end;
+    while (i > 0 && s->start[i] > offset)
+        i--;
+    if (offset < s->start[i])
+        offset = s->start[i];
+    if (i != s->n - 1) {
+        (void) close(fd);
+        fd = open_segment(dir, s->start[i], &bytes);
+        if (fd < 0)
+            return fd;
+    }
+    n = pread(fd, buf, size, (off_t) (offset - s->start[i]));
+    if (n < 0)
+        return -errno;
+    *ret = (struct engine_log) { offset, (size_t) n, end };
+    return 0;
+}
+
+int logread_log(const char *dir, const char *lease_key, uint32_t gen,
+                uint64_t epoch, uint64_t offset, void *buf, size_t size,
+                struct engine_log *ret, struct err *err)
+{
+    static const char *const parts[] = { "leases", "logs" };
+    struct lease_key key;
+    int rc = lease_key_parse(lease_key, &key, err);
+
+    if (rc < 0)
+        return rc;
+    /* The folder may move and segments may go while we look: look again. */
+    for (unsigned i = 0; i < 2 * TRIES; i++) {
+        autofree char *folder = mem_printf(
+            "%s/%s/w%" PRIu64 "/%" PRIu32 ".%" PRIu32 ".%" PRIu32 ".%" PRIu64,
+            dir, parts[i % 2], key.workload, key.task, key.rank, gen, epoch);
+        struct segments s;
+
+        rc = list(folder, &s);
+        if (rc == 0)
+            rc = read_from(folder, &s, offset, buf, size, ret);
+        if (rc == 0)
+            return 0;
+        if (rc != -ENOENT)
+            return err_set(err, -rc, "log in '%s': %s", folder,
+                           strerror(-rc));
+    }
+    return err_set(err, ENOENT, "lease %s has no log (yet)", lease_key);
+}
+
+int logread_drop(const char *dir, uint64_t workload, struct err *err)
+{
+    autofree char *path = mem_printf("%s/logs/w%" PRIu64, dir, workload);
+
+    return fs_remove_tree(path, err);
+}

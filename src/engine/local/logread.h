@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/engine.h"
+
+/* logread - reads the logs that keepers write, from the folders of a block:
+ * leases/w12/3.0.GEN.EPOCH/log.OFFSET while the lease is there, logs/... when
+ * it is gone.  See src/runner/folder.h and logfile.h for who writes them.
+ */
+int logread_log(const char *dir, const char *lease_key, uint32_t gen,
+                uint64_t epoch, uint64_t offset, void *buf, size_t size,
+                struct engine_log *ret, struct err *err);
+int logread_drop(const char *dir, uint64_t workload, struct err *err);

@@ -1,0 +1,852 @@
+#!/usr/bin/env python3
+"""The runner and its keepers against a scripted home (TAP).
+
+Usage: runner_test.py WEIR_RUNNER [NAME...]
+"""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+RUNNER = sys.argv[1]
+ONLY = sys.argv[2:]
+PATIENCE = 60           # seconds; reached only when something is broken
+TOKEN = "t" * 32
+
+
+class Home:
+    """The control plane's side of the wire, as a script."""
+
+    def __init__(self, path):
+        self.path = path
+        self.listener = None
+        self.conn = None
+        self.data = b""
+        self.hello = None
+        self.seen = []
+        self.listen()
+
+    def listen(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.listener.settimeout(PATIENCE)
+
+    def accept(self, welcome=True):
+        self.conn, _ = self.listener.accept()
+        self.conn.settimeout(PATIENCE)
+        self.data = b""
+        self.hello = self.read()
+        assert self.hello["t"] == "hello", self.hello
+        if welcome:
+            self.send(t="welcome", v=1, epoch=1)
+        return self.hello
+
+    def away(self):
+        """Hang up and do not listen."""
+        if self.conn:
+            self.conn.close()
+        self.conn = None
+        self.listener.close()
+        os.unlink(self.path)
+
+    def back(self, welcome=True):
+        self.listen()
+        return self.accept(welcome)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.away()
+
+    def send(self, **m):
+        body = json.dumps(m).encode()
+        self.conn.sendall(struct.pack("<I", len(body)) + body)
+
+    def read(self, timeout=PATIENCE):
+        """The next message; None when nothing came in time."""
+        self.conn.settimeout(timeout)
+        while True:
+            if len(self.data) >= 4:
+                n = struct.unpack("<I", self.data[:4])[0]
+                if len(self.data) >= 4 + n:
+                    body = self.data[4:4 + n]
+                    self.data = self.data[4 + n:]
+                    return json.loads(body)
+            try:
+                more = self.conn.recv(65536)
+            except socket.timeout:
+                return None
+            if not more:
+                raise EOFError("the runner hung up")
+            self.data += more
+
+    def wait(self, kind, key=None, timeout=PATIENCE):
+        """The next message of that kind; others are put aside."""
+        end = time.monotonic() + timeout
+        while True:
+            for i, m in enumerate(self.seen):
+                if m["t"] == kind and (key is None or m["key"] == key):
+                    return self.seen.pop(i)
+            left = end - time.monotonic()
+            m = self.read(left) if left > 0 else None
+            if m is None:
+                raise TimeoutError(f"no {kind} of {key}; seen {self.seen}")
+            self.seen.append(m)
+
+    def flush(self):
+        """Everything the runner has sent up to now."""
+        self.send(t="ping")
+        self.wait("pong")
+        seen, self.seen = self.seen, []
+        return seen
+
+
+class Block:
+    """A runner in a folder of its own, with its home."""
+
+    def __init__(self, *args):
+        self.dir = tempfile.mkdtemp(prefix="weir-runner-")
+        self.state = self.dir + "/block"
+        os.mkdir(self.state, 0o700)
+        with open(self.dir + "/token", "w", encoding="ascii") as f:
+            f.write(TOKEN + "\n")
+        self.args = args
+        self.mark = f"{os.getpid()}{time.monotonic_ns()}"
+        self.epoch = time.monotonic_ns() % 10**9 + 1   # tells our processes
+        self.home = Home(self.dir + "/home")
+        self.proc = None
+
+    def start(self, accept=True):
+        self.proc = subprocess.Popen(
+            [RUNNER, "--block", "local", "--home", self.home.path, "--dir",
+             self.state, "--token-file", self.dir + "/token", *self.args],
+            start_new_session=True)
+        return self.home.accept() if accept else None
+
+    def lease(self, key, gen=1):
+        return {"key": key, "gen": gen, "epoch": self.epoch}
+
+    def order(self, key, gen=1, **task):
+        task = {"name": "t", "workload": key.split("/")[0], "tenant": "me",
+                "attempt": gen, **task}
+        if "argv" not in task and "run" not in task:
+            task["run"] = "true"
+        self.home.send(t="order", task=task, **self.lease(key, gen))
+
+    def go(self, key, gen=1, **task):
+        """Order, claim, grant."""
+        self.order(key, gen, **task)
+        claim = self.home.wait("claim", key)
+        assert claim["gen"] == gen and claim["epoch"] == self.epoch
+        self.home.send(t="grant", ok=True, **self.lease(key, gen))
+
+    def ended(self, key, gen=1, ack=True):
+        m = self.home.wait("ended", key)
+        assert m["gen"] == gen, m
+        if ack:
+            self.home.send(t="ack", **self.lease(key, gen))
+        return m
+
+    def run(self, key, gen=1, **task):
+        self.go(key, gen, **task)
+        return self.ended(key, gen)
+
+    def stop(self, key, gen=1, **how):
+        self.home.send(t="stop", **self.lease(key, gen), **how)
+
+    def folder(self, key, gen=1, part="leases"):
+        w, leaf = key.split("/")
+        return f"{self.state}/{part}/{w}/{leaf}.{gen}.{self.epoch}"
+
+    def log(self, key, gen=1):
+        """(start, bytes) of what is kept, wherever it lies."""
+        for part in ("leases", "logs"):
+            d = self.folder(key, gen, part)
+            if os.path.isdir(d):
+                break
+        else:
+            return 0, b""
+        starts = sorted(int(n[4:]) for n in os.listdir(d)
+                        if n.startswith("log."))
+        if not starts:
+            return 0, b""
+        text = b""
+        for s in starts:
+            assert s == starts[0] + len(text), starts
+            with open(f"{d}/log.{s}", "rb") as f:
+                text += f.read()
+        return starts[0], text
+
+    def text(self, key, gen=1):
+        self.home.flush()
+        return self.log(key, gen)[1].decode()
+
+    def started(self, key, gen=1):
+        path = self.folder(key, gen) + "/started"
+        return json.loads(wait_for(lambda: read(path), "started"))
+
+    def kill(self):
+        self.proc.kill()
+        self.proc.wait()
+
+    def processes(self):
+        """Pids whose environment or work says they are of this block."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            env = read(f"/proc/{pid}/environ", "rb") or b""
+            if f"@{self.epoch}".encode() in env or \
+                    self.mark.encode() in (read(f"/proc/{pid}/cmdline", "rb")
+                                           or b""):
+                found.append(int(pid))
+        return found
+
+    def keepers(self):
+        """Locks that keepers still hold."""
+        held = []
+        for root, _, files in os.walk(self.state + "/leases"):
+            if "claimed" in files:
+                rc = subprocess.run(["flock", "-n", "-s", root + "/claimed",
+                                     "true"], check=False).returncode
+                if rc:
+                    held.append(root)
+        return held
+
+    def finish(self):
+        """Quit, and see that nothing is left."""
+        if self.proc.poll() is None and self.home.conn:
+            self.home.send(t="quit")
+            ok(wait_for(lambda: self.proc.poll() is not None, "end"),
+               "the runner ends when told to quit")
+            ok(self.proc.returncode == 0, "with status 0")
+        wait_for(lambda: not self.processes(), "no processes")
+        ok(not self.processes(), "no process is left")
+        ok(not self.keepers(), "no keeper is left")
+
+    def clean(self):
+        self.home.close()
+        if self.proc and self.proc.poll() is None:
+            self.kill()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.dir)
+
+
+class Tap:
+    run = failed = 0
+
+
+def ok(cond, text):
+    Tap.run += 1
+    Tap.failed += not cond
+    print(f"{'' if cond else 'not '}ok {Tap.run} - {text}", flush=True)
+    if not cond:
+        frame = sys._getframe(1)
+        print(f"# {frame.f_code.co_name} line {frame.f_lineno}", flush=True)
+
+
+def is_(got, want, text):
+    ok(got == want, text)
+    if got != want:
+        print(f"#  got {got!r}\n# want {want!r}", flush=True)
+
+
+def read(path, mode="r"):
+    try:
+        with open(path, mode) as f:
+            return f.read()
+    except OSError:
+        return None
+
+
+def wait_for(what, text):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        got = what()
+        if got:
+            return got
+        time.sleep(0.005)
+    raise TimeoutError(text)
+
+
+def alive(pid):
+    stat = read(f"/proc/{pid}/stat")
+    return bool(stat) and stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+TESTS = []
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+@test
+def ends(b):
+    """What is reported for each way to end."""
+    b.start()
+    m = b.run("w1/0.0", run="exit 0")
+    is_((m["cause"], m["status"]), ("none", 0), "success")
+    ok(m["started"] > 1.6e12 and m["ended"] >= m["started"], "has its times")
+    m = b.run("w1/1.0", run="exit 3")
+    is_((m["cause"], m["status"]), ("failed", 3), "exit status")
+    m = b.run("w1/2.0", run="kill -SEGV $$")
+    is_((m["cause"], m["status"]), ("signalled", -11), "signal")
+    m = b.run("w1/3.0", argv=["/bin/sh", "-c", "exit 127"])
+    is_((m["cause"], m["status"]), ("failed", 127),
+        "a program's own 127 is a failure")
+    m = b.run("w1/4.0", argv=["no-such-program"])
+    is_((m["cause"], m["status"]), ("refused", 127), "no such program")
+    ok("no-such-program" in b.text("w1/4.0"), "the log names it")
+    m = b.run("w1/5.0", argv=["/etc/passwd"])
+    is_((m["cause"], m["status"]), ("refused", 126), "no program")
+    m = b.run("w1/6.0", run="true", dir="/no/such/folder")
+    is_((m["cause"], m["status"]), ("refused", 126), "no such folder")
+    ok("/no/such/folder" in b.text("w1/6.0"), "the log names it")
+    m = b.run("w1/7.0", argv=[])
+    is_(m["cause"], "refused", "an order that makes no sense")
+    is_(m["started"], 0, "never started")
+    m = b.run("w1/8.0", run="i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+    ok(m["cpu_ms"] > 0 and m["rss"] > 100000, "usage is counted")
+    b.finish()
+
+
+@test
+def environment(b):
+    """A task sees what it is meant to see and nothing else."""
+    os.environ["WEIR_TEST_SECRET"] = "x"
+    r, w = os.pipe()
+    os.set_inheritable(r, True)
+    b.start()
+    b.run("w1/0.0", argv=["env"], env={"A": "1", "PATH": "/bin:/usr/bin",
+                                        "WEIR_RANK": "99"},
+          ranks=4, rank=2, rendezvous="127.0.0.1:4000", devices=[1, 3],
+          simulated=True, tenant="lab", name="train")
+    env = dict(x.split("=", 1) for x in b.text("w1/0.0").splitlines())
+    for key in ("HOME", "USER", "LOGNAME", "SHELL", "LANG"):
+        ok(env.pop(key, ""), f"{key} is set")
+    is_(env, {
+        "A": "1", "PATH": "/bin:/usr/bin", "WEIR_WORKLOAD": "w1",
+        "WEIR_TASK": "train", "WEIR_TENANT": "lab", "WEIR_RANK": "2",
+        "WEIR_WORLD_SIZE": "4", "WEIR_ATTEMPT": "1",
+        "WEIR_RENDEZVOUS": "127.0.0.1:4000",
+        "WEIR_LEASE": f"w1/0.0#1@{b.epoch}", "CUDA_VISIBLE_DEVICES": "1,3",
+        "WEIR_SIMULATED_DEVICES": "1"}, "the environment, whole")
+    b.run("w1/1.0", argv=["ls", "-l", "/proc/self/fd"])
+    fds = [x for x in b.text("w1/1.0").splitlines() if "->" in x]
+    is_(len(fds), 4, "stdin, stdout, stderr, and what ls opens")
+    ok("/dev/null" in fds[0], "stdin is /dev/null")
+    b.run("w1/2.0", run="umask; pwd; ulimit -c; grep SigBlk /proc/self/status;"
+          " grep SigIgn /proc/self/status; ps -o sid=,pgid=,pid= -p $$",
+          dir="/usr")
+    out = b.text("w1/2.0").split()
+    is_(out[:3], ["0022", "/usr", "0"], "umask, folder, no core files")
+    is_(out[4], "0" * 16, "no signal is blocked")
+    is_(out[6], "0" * 16, "no signal is ignored")
+    ok(out[7] == out[8] == out[9], "a session of its own")
+    b.run("w1/3.0", argv=["sh", "-c", 'echo "<$CUDA_VISIBLE_DEVICES>"'])
+    is_(b.text("w1/3.0"), "<>\n", "no device: none is visible")
+    os.close(r)
+    os.close(w)
+    b.finish()
+
+
+@test
+def user(b):
+    """As root: the submitting user, with their groups, and no way back."""
+    b.start()
+    if os.geteuid() != 0:
+        m = b.run("w1/0.0", run="true",
+                  user={"name": "root", "uid": 0, "gid": 0})
+        is_(m["cause"], "refused", "without root nobody else's tasks")
+        b.finish()
+        return
+    b.run("w1/0.0", run="id -u; id -g; id -G; cat " + b.dir + "/token",
+          user={"name": "nobody", "uid": 65534, "gid": 65534}, dir="/")
+    out = b.text("w1/0.0").split()
+    is_(out[:3], ["65534"] * 3, "user and groups")
+    ok("denied" in " ".join(out).lower(), "cannot read the block's token")
+    b.go("w1/1.0", run="sleep 600",
+         user={"name": "nobody", "uid": 65534, "gid": 65534}, dir="/")
+    pid = b.started("w1/1.0")["task"]
+    os.kill(b.started("w1/1.0")["keeper"], signal.SIGKILL)
+    is_(b.ended("w1/1.0")["cause"], "lost", "keeper of another user killed")
+    ok(not alive(pid), "the task died with it")
+    b.finish()
+
+
+@test
+def stop(b):
+    """Signal, grace, SIGKILL; command; force; before the start."""
+    b.start()
+    b.go("w1/0.0", run="trap 'echo bye; exit 5' TERM; echo on;"
+         "while :; do sleep 0.02; done")
+    wait_for(lambda: b.log("w1/0.0")[1], "output")
+    b.stop("w1/0.0", grace_ms=50000)
+    m = b.ended("w1/0.0", ack=False)
+    is_((m["cause"], m["status"]), ("failed", 5), "SIGTERM by default")
+    ok(b.log("w1/0.0")[1].endswith(b"bye\n"), "and it could say good-bye")
+    b.home.send(t="ack", **b.lease("w1/0.0"))
+
+    b.go("w1/1.0", run="trap '' TERM; echo on; while :; do sleep 0.02; done")
+    wait_for(lambda: b.log("w1/1.0")[1], "output")
+    b.stop("w1/1.0", grace_ms=100)
+    b.stop("w1/1.0", grace_ms=10**9)
+    m = b.ended("w1/1.0")
+    is_((m["cause"], m["status"]), ("signalled", -9),
+        "SIGKILL after the grace, which a second stop does not renew")
+
+    b.go("w1/2.0", run="trap 'echo usr1; exit 0' USR1; echo on;"
+         "while :; do sleep 0.02; done")
+    wait_for(lambda: b.log("w1/2.0")[1], "output")
+    b.stop("w1/2.0", signal=int(signal.SIGUSR1), grace_ms=50000)
+    is_(b.ended("w1/2.0")["status"], 0, "another signal")
+
+    b.go("w1/3.0", env={"A": "7"},
+         run="trap 'exit 0' INT; echo on; while :; do sleep 0.02; done")
+    wait_for(lambda: b.log("w1/3.0")[1], "output")
+    b.stop("w1/3.0", grace_ms=50000,
+           command="echo saving $A $WEIR_PID; kill -INT $WEIR_PID")
+    m = b.ended("w1/3.0", ack=False)
+    is_(m["status"], 0, "a checkpoint command ended it")
+    ok(b"saving 7 " in b.log("w1/3.0")[1], "in the task's environment")
+    b.home.send(t="ack", **b.lease("w1/3.0"))
+
+    b.go("w1/4.0", run="trap '' TERM; sleep 600")
+    b.stop("w1/4.0", grace_ms=10**9)
+    b.stop("w1/4.0", force=True)
+    is_(b.ended("w1/4.0")["status"], -9, "force cuts the grace short")
+
+    b.order("w1/5.0", run="touch " + b.dir + "/started")
+    b.home.wait("claim", "w1/5.0")
+    b.stop("w1/5.0")
+    m = b.home.wait("ended", "w1/5.0")
+    is_((m["cause"], m["started"]), ("aborted", 0), "before it started")
+    b.home.send(t="grant", ok=True, **b.lease("w1/5.0"))
+    b.home.flush()
+    ok(not os.path.exists(b.dir + "/started"), "a late grant starts nothing")
+    b.home.send(t="ack", **b.lease("w1/5.0"))
+
+    b.stop("w1/6.0")
+    is_(b.ended("w1/6.0")["cause"], "lost", "a stop of what is not here")
+    b.finish()
+
+
+@test
+def refused(b):
+    """A claim that is refused is forgotten."""
+    b.start()
+    b.order("w1/0.0", run="touch " + b.dir + "/started")
+    b.home.wait("claim", "w1/0.0")
+    b.home.send(t="grant", ok=False, **b.lease("w1/0.0"))
+    b.home.flush()
+    ok(not os.path.exists(b.folder("w1/0.0")), "its folder is gone")
+    ok(not os.path.exists(b.dir + "/started"), "nothing was started")
+    b.home.away()
+    is_(b.home.back()["leases"], [], "and it is not told of")
+    b.finish()
+
+
+@test
+def once(b):
+    """Whatever home repeats, a generation starts once."""
+    b.start()
+    count = f"echo x >> {b.dir}/count; sleep 0.1"
+    b.go("w1/0.0", run=count)
+    for _ in range(3):
+        b.order("w1/0.0", run=count)
+        b.home.send(t="grant", ok=True, **b.lease("w1/0.0"))
+    m = b.ended("w1/0.0", ack=False)
+    b.home.send(t="grant", ok=True, **b.lease("w1/0.0"))
+    b.order("w1/0.0", run=count)
+    is_(b.ended("w1/0.0"), m, "an order of what ended is answered by its end")
+    is_(read(b.dir + "/count"), "x\n", "one start")
+    b.run("w1/0.0", gen=2, run=count)
+    is_(read(b.dir + "/count"), "x\nx\n", "another generation starts again")
+    claims = [m for m in b.home.flush() if m["t"] == "claim"]
+    is_(claims, [], "a claim is asked once")
+    b.finish()
+
+
+@test
+def escapees(b):
+    """Nothing survives the end of its lease."""
+    b.start()
+    script = ("import os,time,sys\n"
+              "for i in range(3):\n"
+              "    if os.fork() == 0:\n"
+              "        os.setsid()\n"
+              "        if os.fork() == 0:\n"
+              f"            os.execve('/bin/sleep', ['sleep', '600', ], "
+              f"{{'M': '{b.mark}'}} if i else dict(os.environ))\n"
+              "        os._exit(0)\n"
+              "    os.wait()\n"
+              "print('on', flush=True)\n")
+    with open(b.dir + "/escape.py", "w", encoding="ascii") as f:
+        f.write(script + "time.sleep(float(sys.argv[1]))\n")
+
+    def sleepers():
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            env = read(f"/proc/{pid}/environ", "rb") or b""
+            if b.mark.encode() in env or f"@{b.epoch}".encode() in env:
+                found.append(pid)
+        return found
+
+    m = b.run("w1/0.0", argv=["python3", b.dir + "/escape.py", "0"])
+    is_(m["status"], 0, "its own status counts")
+    is_(sleepers(), [], "daemons are gone before the end is told")
+
+    b.go("w1/1.0", argv=["python3", b.dir + "/escape.py", "600"])
+    wait_for(lambda: b.log("w1/1.0")[1], "output")
+    ok(len(sleepers()) >= 4, "daemons are there")
+    b.stop("w1/1.0", grace_ms=50000)
+    b.ended("w1/1.0")
+    is_(sleepers(), [], "and gone after a stop")
+
+    b.go("w1/2.0", argv=["python3", b.dir + "/escape.py", "600"])
+    wait_for(lambda: b.log("w1/2.0")[1], "output")
+    os.kill(b.started("w1/2.0")["keeper"], signal.SIGKILL)
+    m = b.ended("w1/2.0")
+    is_(m["cause"], "lost", "its keeper killed")
+    ok(m["started"] > 0, "the start is known")
+    is_(sleepers(), [], "daemons are gone")
+
+    b.go("w1/3.0", run="(trap '' TERM HUP; while :; do sleep 0.01; done) &"
+         " (sleep 600 &) ; exit 0")
+    is_(b.ended("w1/3.0")["status"], 0, "background jobs hold nothing up")
+    b.finish()
+
+
+@test
+def log(b):
+    """Bounded, rotated, every byte at its offset."""
+    b.start()
+    n = 20000
+    b.run("w1/0.0", log_bytes=65536, argv=[
+        "sh", "-c", f"i=0; while [ $i -lt {n} ]; do echo $i; i=$((i+1)); "
+        "done"])
+    b.home.flush()
+    whole = "".join(f"{i}\n" for i in range(n)).encode()
+    start, text = b.log("w1/0.0")
+    is_(start + len(text), len(whole), "the end is where it belongs")
+    ok(whole[start:] == text, "what is kept are the newest bytes")
+    ok(32768 <= len(text) <= 65536, "at least half the bound is kept")
+    ok(start % 32768 == 0, "segments are half the bound")
+    ok(not os.path.exists(b.folder("w1/0.0")), "the folder is put away")
+    kept = os.listdir(b.folder("w1/0.0", part="logs"))
+    ok(all(x.startswith("log.") for x in kept), "and only the log is in it")
+    b.run("w1/1.0", run="echo out; echo err >&2; printf end")
+    is_(b.text("w1/1.0"), "out\nerr\nend", "both streams, in order")
+    b.run("w1/2.0", run="true")
+    b.home.flush()
+    ok(not os.path.exists(b.folder("w1/2.0", part="logs")),
+       "silence leaves nothing behind")
+    b.home.send(t="drop", key="w1/0.0")
+    b.home.flush()
+    ok(not os.path.exists(b.folder("w1/0.0", part="logs")), "dropped")
+    ok(os.path.exists(b.folder("w1/1.0", part="logs")), "the other is kept")
+    b.go("w1/3.0", run="echo now; exec sleep 600")
+    wait_for(lambda: b.log("w1/3.0")[1] == b"now\n", "live log")
+    ok(True, "a log can be read while its task runs")
+    b.stop("w1/3.0", force=True)
+    b.ended("w1/3.0")
+    b.finish()
+
+
+@test
+def away(b):
+    """Home goes away and comes back."""
+    b.start()
+    b.go("w1/0.0", run="exit 4")
+    m = b.ended("w1/0.0", ack=False)
+    b.go("w1/1.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done")
+    b.started("w1/1.0")
+    b.order("w1/2.0", run=f"echo x >> {b.dir}/count")
+    b.home.wait("claim", "w1/2.0")
+    b.home.away()
+    open(b.dir + "/go", "w").close()
+    wait_for(lambda: os.path.exists(b.folder("w1/1.0") + "/exit"), "exit")
+    hello = b.home.back()
+    is_({x["key"]: x["state"] for x in hello["leases"]},
+        {"w1/0.0": "ended", "w1/1.0": "ended", "w1/2.0": "new"},
+        "hello tells all")
+    is_((hello["block"], hello["token"], hello["v"]), ("local", TOKEN, 1),
+        "who it is")
+    is_(b.ended("w1/0.0"), m, "a report that was not acknowledged, again")
+    is_(b.ended("w1/1.0")["status"], 0, "what ended meanwhile")
+    b.home.send(t="grant", ok=True, **b.lease("w1/2.0"))
+    is_(b.ended("w1/2.0")["status"], 0, "a grant that was lost on the way")
+    is_(read(b.dir + "/count"), "x\n", "started once")
+    b.home.away()
+    is_(b.home.back()["leases"], [], "what is acknowledged is not told again")
+    b.finish()
+
+
+@test
+def runner_killed(b):
+    """kill -9 of the runner: tasks go on, nothing is lost."""
+    b.start()
+    b.go("w1/0.0", run=f"echo a; while [ ! -e {b.dir}/go ]; do sleep 0.02; "
+         "done; echo b; exit 7")
+    b.go("w1/1.0", run="trap '' TERM; sleep 600")
+    b.order("w1/2.0", run="exit 2")
+    b.home.wait("claim", "w1/2.0")
+    b.go("w1/3.0", run="exit 3")
+    b.ended("w1/3.0", ack=False)
+    pid = b.started("w1/0.0")["task"]
+    b.started("w1/1.0")
+    b.kill()
+    b.home.conn.close()
+    b.home.seen = []
+    ok(alive(pid), "the task goes on")
+    hello = b.start()
+    is_({x["key"]: x["state"] for x in hello["leases"]},
+        {"w1/0.0": "running", "w1/1.0": "running", "w1/2.0": "new",
+         "w1/3.0": "ended"}, "everything is found again")
+    is_(b.home.wait("started", "w1/0.0")["pid"], pid, "the same process")
+    open(b.dir + "/go", "w").close()
+    m = b.ended("w1/0.0", ack=False)
+    is_((m["cause"], m["status"]), ("failed", 7), "its exit status is kept")
+    is_(b.log("w1/0.0")[1], b"a\nb\n", "and its log whole")
+    b.home.send(t="ack", **b.lease("w1/0.0"))
+    is_(b.ended("w1/3.0")["status"], 3, "the report from before")
+    b.stop("w1/1.0", grace_ms=50)
+    is_(b.ended("w1/1.0")["status"], -9, "one found again can be stopped")
+    b.home.send(t="grant", ok=True, **b.lease("w1/2.0"))
+    is_(b.ended("w1/2.0")["status"], 2, "one not claimed can be started")
+
+    b.go("w1/4.0", run=f"while [ ! -e {b.dir}/go4 ]; do sleep 0.02; done;"
+         "exit 9")
+    b.started("w1/4.0")
+    b.kill()
+    b.home.conn.close()
+    open(b.dir + "/go4", "w").close()
+    wait_for(lambda: os.path.exists(b.folder("w1/4.0") + "/exit"), "exit")
+    b.start()
+    is_(b.ended("w1/4.0")["status"], 9, "an end while no runner was there")
+    b.finish()
+
+
+@test
+def keeper_killed(b):
+    """kill -9 of the keeper, then of both: the lease is lost, nothing runs."""
+    b.start()
+    b.go("w1/0.0", run="(setsid sleep 600 &); echo on; sleep 600")
+    wait_for(lambda: b.log("w1/0.0")[1], "output")
+    os.kill(b.started("w1/0.0")["keeper"], signal.SIGKILL)
+    m = b.ended("w1/0.0")
+    is_((m["cause"], m["status"]), ("lost", 0), "lost")
+    ok(m["started"] > 0 and m["ended"] >= m["started"], "with its times")
+    is_(b.processes(), [], "nothing runs")
+
+    b.go("w1/1.0", run="(setsid sleep 600 &); echo on; sleep 600")
+    wait_for(lambda: b.log("w1/1.0")[1], "output")
+    keeper = b.started("w1/1.0")["keeper"]
+    os.kill(b.proc.pid, signal.SIGSTOP)
+    os.kill(keeper, signal.SIGKILL)
+    b.kill()
+    b.home.conn.close()
+    b.home.seen = []
+    b.start()
+    is_(b.ended("w1/1.0")["cause"], "lost", "both killed: lost")
+    is_(b.processes(), [], "nothing runs")
+
+    b.go("w1/2.0", run="sleep 600")
+    b.started("w1/2.0")
+    os.kill(b.proc.pid, signal.SIGSTOP)
+    os.kill(b.started("w1/2.0")["keeper"], signal.SIGKILL)
+    b.kill()
+    b.home.conn.close()
+    os.unlink(b.folder("w1/2.0") + "/started")
+    b.start()
+    m = b.ended("w1/2.0")
+    is_((m["cause"], m["started"]), ("lost", 0),
+        "claimed, and no sign of a start")
+    b.finish()
+
+
+@test
+def reboot(b):
+    """After a reboot nothing from before is started or believed to run."""
+    b.start()
+    b.order("w1/0.0", run=f"echo x >> {b.dir}/count")
+    b.home.wait("claim", "w1/0.0")
+    b.kill()
+    b.home.conn.close()
+    with open(b.state + "/boot", "w", encoding="ascii") as f:
+        f.write("another boot\n")
+    hello = b.start()
+    is_(hello["leases"][0]["state"], "ended", "a claim may have been granted")
+    is_(b.ended("w1/0.0")["cause"], "lost", "lost")
+    ok(not os.path.exists(b.dir + "/count"), "not started")
+    b.finish()
+
+
+@test
+def disk_full(b):
+    """Reports survive a full disk (a file system of 256 KiB)."""
+    if os.geteuid() != 0:
+        print("ok 0 # SKIP needs root to mount")
+        b.start()
+        b.finish()
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700",
+                    "tmpfs", b.state], check=True)
+    try:
+        b.start()
+        b.go("w1/0.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done;"
+             "echo hello; exit 6")
+        b.started("w1/0.0")
+        with contextlib.suppress(OSError), open(b.state + "/fill", "wb",
+                                                buffering=0) as f:
+            while f.write(b"x" * 4096):
+                pass
+        open(b.dir + "/go", "w").close()
+        b.order("w1/1.0", run="true")
+        m = b.ended("w1/1.0")
+        is_((m["cause"], m["started"]), ("lost", 0),
+            "an order that cannot be written is lost, not claimed")
+        os.unlink(b.state + "/fill")
+        is_(b.ended("w1/0.0")["status"], 6, "the report came when it could")
+        is_(b.run("w1/1.0", gen=2)["status"], 0, "service goes on")
+        b.finish()
+    finally:
+        if b.proc.poll() is None:
+            b.kill()
+        subprocess.run(["umount", "-l", b.state], check=True)
+
+
+@test
+def limits(b):
+    """A limit on memory holds, by group or by rlimit."""
+    b.start()
+    kind, pid = read(b.state + "/limits").split()
+    is_(int(pid), b.proc.pid, "the limits file says whose it is")
+    ok(kind in ("cgroup1", "cgroup2", "rlimits"), f"limits by {kind}")
+    m = b.run("w1/0.0", memory=64 << 20, argv=[
+        "python3", "-c", "x = bytearray(256 << 20); print(len(x))"])
+    want = ("failed", 1) if kind == "rlimits" else ("memory", -9)
+    is_((m["cause"], m["status"]), want, "past its memory")
+    m = b.run("w1/1.0", memory=512 << 20, argv=[
+        "python3", "-c", "x = bytearray(64 << 20); print(len(x))"])
+    is_(m["status"], 0, "within its memory")
+    b.finish()
+    name = f"weir-local-{os.stat(b.state).st_dev:x}-" \
+           f"{os.stat(b.state).st_ino:x}"
+    left = subprocess.run(["find", "/sys/fs/cgroup", "-name", name],
+                          capture_output=True, check=False, text=True).stdout
+    is_(left, "", "no group is left")
+
+
+@test
+def idle(b):
+    """It ends by itself when home stays away, and not before."""
+    b.args = ("--idle", "500ms")
+    b.start()
+    b.go("w1/0.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done;"
+         "exit 8")
+    b.started("w1/0.0")
+    b.home.away()
+    time.sleep(2.5)
+    ok(b.proc.poll() is None, "not while something runs")
+    open(b.dir + "/go", "w").close()
+    wait_for(lambda: b.proc.poll() is not None, "end")
+    is_(b.proc.returncode, 0, "then it ends")
+    b.home.listen()
+    b.start()
+    is_(b.ended("w1/0.0")["status"], 8, "and the report is there")
+    b.finish()
+
+
+@test
+def refusals(b):
+    """One runner per block; wrong words are answered."""
+    b.start()
+    p = subprocess.run([RUNNER, "--block", "local", "--home", b.home.path,
+                        "--dir", b.state, "--token-file", b.dir + "/token"],
+                       capture_output=True, text=True, timeout=PATIENCE,
+                       check=False)
+    is_(p.returncode, 75, "a second runner is refused")
+    ok(str(b.proc.pid) in p.stderr, "and told who is there")
+    p = subprocess.run([RUNNER, "--block", "local"], capture_output=True,
+                       text=True, timeout=PATIENCE, check=False)
+    is_(p.returncode, 2, "usage")
+    b.home.send(t="sing", song="x")
+    ok("sing" in b.home.wait("error")["text"], "an unknown kind is answered")
+    is_(b.run("w1/0.0")["status"], 0, "and the connection goes on")
+    b.home.conn.sendall(struct.pack("<I", 0xffffffff))
+    hello = b.home.accept()
+    is_(hello["leases"], [], "a broken stream is dropped and dialled again")
+    is_(b.run("w1/1.0")["status"], 0, "and works")
+    b.finish()
+
+
+@test
+def many(b):
+    """Many at once, killed runner in between: each ends once."""
+    b.start()
+    n = 200
+    for i in range(n):
+        b.order(f"w2/{i}.0", run=f"echo {i} >> {b.dir}/out; exit {i % 7}")
+    for i in range(n):
+        b.home.wait("claim", f"w2/{i}.0")
+        b.home.send(t="grant", ok=True, **b.lease(f"w2/{i}.0"))
+    status = {}
+    while len(status) < n:
+        m = b.home.wait("ended")
+        if len(status) == n // 4:
+            b.kill()
+            b.home.conn.close()
+            hello = b.start()
+            b.home.seen = []
+            for x in hello["leases"]:
+                if x["state"] == "new":
+                    b.home.send(t="grant", ok=True, **b.lease(x["key"]))
+        if m["key"] in status and status[m["key"]] != m["status"]:
+            ok(False, f"two ends of {m['key']}")
+        status[m["key"]] = m["status"]
+        with contextlib.suppress(OSError):
+            b.home.send(t="ack", **b.lease(m["key"]))
+    bad = {k: v for k, v in status.items()
+           if v != int(k[3:].split(".")[0]) % 7}
+    is_(bad, {}, "every status is right")
+    lines = read(b.dir + "/out").split()
+    is_(sorted(lines, key=int), [str(i) for i in range(n)],
+        "every one ran exactly once")
+    b.finish()
+
+
+def main():
+    for f in TESTS:
+        if ONLY and f.__name__ not in ONLY:
+            continue
+        print(f"# {f.__name__}: {f.__doc__}", flush=True)
+        b = Block()
+        try:
+            f(b)
+        except Exception as e:     # a broken test is a failed one
+            ok(False, f"{f.__name__}: {type(e).__name__}: {e}")
+            for line in traceback.format_exc().splitlines():
+                print("# " + line)
+            log_text = read(b.state + "/runner.log") or ""
+            for line in log_text.splitlines()[-20:]:
+                print("# runner: " + line)
+        finally:
+            b.clean()
+    print(f"1..{Tap.run}")
+    return 1 if Tap.failed else 0
+
+
+sys.exit(main())
