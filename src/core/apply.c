@@ -1,0 +1,380 @@
+#include "core/world_int.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* What each event changes.  world_check has let it through, so nothing here
+ * can fail; nothing here decides, either: an event that was journalled has
+ * its effect whatever the policy of the day.  Blocks, tenants and tokens are
+ * in apply_pool.c.
+ */
+static struct task *task_of(const struct world *w, const struct event *e)
+{
+    struct workload *wl = world_workload(w, e->workload);
+
+    assert(wl && e->task < wl->spec->ntasks);
+    return &wl->tasks[e->task];
+}
+
+static void end_task(struct world *w, struct task *t, enum outcome outcome,
+                     uint64_t now_ms)
+{
+    struct workload *wl = t->workload;
+
+    t->outcome = (uint8_t) outcome;
+    t->ended_ms = now_ms;
+    t->stopping = false;
+    wl->outcomes[outcome]++;
+    wl->tenant->tasks_ended++;
+    wl->tenant->dirty = true;
+    task_set_state(w, t, TASK_ENDED, now_ms);
+    task_release_next(w, t, now_ms);
+    if (wl->count[TASK_ENDED] == wl->spec->ntasks)
+        heap_add(&w->ends, wl);
+}
+
+static struct workload *workload_of_event(struct event *e, struct tenant *tn)
+{
+    struct workload *wl = mem_new(sizeof(*wl));
+
+    wl->id = e->workload;
+    wl->spec = take(e->spec);
+    wl->user = e->user;
+    wl->tenant_name = mem_str(e->tenant);
+    wl->who = mem_str(e->who);
+    wl->key = e->key[0] ? mem_str(e->key) : NULL;
+    wl->hash = e->hash[0] ? mem_str(e->hash) : NULL;
+    wl->tenant = tn;
+    wl->submitted_ms = e->time_ms;
+    wl->retry_of = e->retry_of;
+    return wl;
+}
+
+static void apply_submitted(struct world *w, struct event *e)
+{
+    struct workload *wl = workload_of_event(e, tenant_find(w, e->tenant));
+
+    graph_make(wl);
+    map_set_id(w->workloads, wl->id, wl);
+    workload_keyed(w, wl);
+    wl->tenant->live++;
+    w->next_workload = wl->id + 1;
+    w->dirty_meta = true;
+    workload_dirty(w, wl);
+    workload_timer(w, wl);
+    for (uint32_t i = 0; i < e->ndone; i++)
+        end_task(w, &wl->tasks[e->done[i]], OUTCOME_SUCCEEDED, e->time_ms);
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+        struct task *t = &wl->tasks[i];
+
+        plan_task(w, t);
+        if (t->state == TASK_BLOCKED && t->needs_left == 0)
+            todo_add(w, t);
+    }
+    if (wl->spec->ntasks == 0)
+        heap_add(&w->ends, wl);
+}
+
+static void apply_paused(struct world *w, struct event *e)
+{
+    struct workload *wl = world_workload(w, e->workload);
+
+    wl->paused = e->type == EVENT_PAUSED;
+    workload_dirty(w, wl);
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        plan_task(w, &wl->tasks[i]);
+}
+
+static void abort_task(struct world *w, struct task *t, bool force)
+{
+    if (t->state == TASK_ENDED)
+        return;
+    t->aborting = true;
+    t->force = t->force || force;
+    plan_task(w, t);
+    todo_add(w, t);
+    task_dirty(w, t);
+}
+
+static void abort_workload(struct world *w, struct workload *wl, bool force)
+{
+    wl->aborting = true;
+    wl->force = wl->force || force;
+    workload_dirty(w, wl);
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        abort_task(w, &wl->tasks[i], force);
+}
+
+static void apply_aborting(struct world *w, struct event *e)
+{
+    if (e->task == EVENT_ALL)
+        abort_workload(w, world_workload(w, e->workload), e->force);
+    else
+        abort_task(w, task_of(w, e), e->force);
+}
+
+static void apply_workload_ended(struct world *w, struct event *e)
+{
+    struct workload *wl = world_workload(w, e->workload);
+
+    wl->outcome = e->outcome;
+    wl->ended_ms = e->time_ms;
+    workload_dirty(w, wl);
+    workload_forget(w, wl);
+}
+
+static void apply_planned(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+
+    t->gen = e->gen;
+    t->cause = SPEC_CAUSE_NONE;
+    t->status = 0;
+    t->attempt_ms = 0;
+    timer_off(w, &t->timer);
+    t->timer.due_ms = 0;
+    t->leases = mem_array(t->spec->ranks, sizeof(*t->leases));
+    for (uint32_t i = 0; i < e->ngrants; i++) {
+        lease_open(w, t, i, world_block(w, e->grants[i].block), &e->grants[i]);
+        t->leases[i].gen = e->gen;
+        t->leases[i].planned_ms = e->time_ms;
+    }
+    t->unclaimed = e->ngrants;
+    t->workload->started = true;
+    workload_timer(w, t->workload);
+    task_set_state(w, t, TASK_STARTING, e->time_ms);
+}
+
+/* The state a move leads to, or false when the table has no such arrow. */
+static bool lease_moved(struct lease *l, enum lease_move move)
+{
+    enum lease_state from = l->state;
+
+    if (lease_next(from, move, &l->state, NULL) < 0)
+        return false;
+    if (from == LEASE_PLANNED)
+        l->task->unclaimed--;
+    return true;
+}
+
+static void apply_stopping(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+
+    t->stopping = true;
+    t->stop_cause = (uint8_t) e->cause;
+    t->forced = t->forced || e->force;
+    for (uint32_t i = 0; i < t->spec->ranks; i++)
+        (void) lease_moved(&t->leases[i], LEASE_MOVE_STOP);
+    if (t->state == TASK_ENDING)
+        task_dirty(w, t);
+    else
+        task_set_state(w, t, TASK_ENDING, e->time_ms);
+}
+
+static void apply_retrying(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+
+    if (e->cause != SPEC_CAUSE_LOST)
+        t->tries++;
+    else if (t->attempt_ms == 0)
+        t->losses++;
+    t->cause = (uint8_t) e->cause;
+    t->stopping = t->forced = false;
+    t->stop_cause = SPEC_CAUSE_NONE;
+    t->attempt_ms = 0;
+    t->not_before_ms = e->until_ms;
+    task_set_state(w, t, TASK_WAITING, e->time_ms);
+}
+
+static void apply_task_ended(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+
+    t->cause = (uint8_t) e->cause;
+    t->status = e->status;
+    end_task(w, t, e->outcome, e->time_ms);
+}
+
+static void apply_claimed(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+    struct lease *l = &t->leases[e->rank];
+    bool moved = lease_moved(l, LEASE_MOVE_CLAIM);
+
+    assert(moved);
+    (void) moved;
+    l->claimed_ms = e->time_ms;
+    t->losses = 0;
+    if (t->started_ms == 0)
+        t->started_ms = e->time_ms;
+    if (t->attempt_ms == 0) {
+        t->attempt_ms = e->time_ms;
+        t->timer.due_ms = task_alarm_ms(t);
+    }
+    if (t->unclaimed == 0 && t->state == TASK_STARTING) {
+        task_set_state(w, t, TASK_RUNNING, e->time_ms);
+    } else {
+        task_timer(w, t);
+        task_dirty(w, t);
+    }
+}
+
+static void add_usage(struct task *t, const struct event *e)
+{
+    struct workload *wl = t->workload;
+    uint64_t ms = 0, gpu_ms, cpu_ms;
+
+    if (e->started_ms != 0 && e->ended_ms > e->started_ms)
+        ms = e->ended_ms - e->started_ms;
+    gpu_ms = share_of(ms, t->spec->gpu_milli);
+    cpu_ms = share_of(ms, t->spec->cpu_milli);
+    t->used_gpu_ms = add_capped(t->used_gpu_ms, gpu_ms);
+    wl->used_gpu_ms = add_capped(wl->used_gpu_ms, gpu_ms);
+    wl->tenant->used_gpu_ms = add_capped(wl->tenant->used_gpu_ms, gpu_ms);
+    wl->tenant->used_cpu_ms = add_capped(wl->tenant->used_cpu_ms, cpu_ms);
+}
+
+/* A report that gives a status but no cause means the plain one. */
+static enum spec_cause cause_of_end(const struct event *e)
+{
+    if (e->cause != SPEC_CAUSE_NONE || e->status == 0)
+        return e->cause;
+    return e->status < 0 ? SPEC_CAUSE_SIGNALLED : SPEC_CAUSE_FAILED;
+}
+
+static void apply_lease_ended(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+    struct lease *l = &t->leases[e->rank];
+    enum spec_cause cause = cause_of_end(e);
+
+    add_usage(t, e);
+    (void) lease_moved(l, LEASE_MOVE_END);     /* a lost one stays lost */
+    l->state = LEASE_ENDED;
+    lease_close(w, l);
+    if (cause != SPEC_CAUSE_NONE && t->cause == SPEC_CAUSE_NONE) {
+        t->cause = (uint8_t) cause;
+        t->status = e->status;
+    }
+    if (t->leases_left == 0) {
+        if (t->attempt_ms != 0)
+            t->used_wall_ms = add_capped(t->used_wall_ms,
+                                         e->time_ms - t->attempt_ms);
+        free(take(t->leases));
+    }
+    todo_add(w, t);
+    task_timer(w, t);
+    task_dirty(w, t);
+}
+
+/* What the backup does not show as ended may have gone on since. */
+static void apply_restored(struct world *w, struct event *e)
+{
+    struct workload *wl;
+    size_t pos = 0;
+
+    w->epoch = e->epoch;
+    w->dirty_meta = true;
+    while ((wl = map_next(w->workloads, &pos, NULL))) {
+        if (!wl->started)
+            continue;
+        wl->quarantined = true;
+        workload_dirty(w, wl);
+        for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+            plan_task(w, &wl->tasks[i]);
+            task_timer(w, &wl->tasks[i]);
+        }
+    }
+}
+
+void lease_lose(struct world *w, struct lease *l)
+{
+    if (!lease_moved(l, LEASE_MOVE_LOSE))
+        return;
+    todo_add(w, l->task);
+    task_dirty(w, l->task);
+}
+
+static void requeue_task(struct world *w, struct task *t)
+{
+    if (t->state == TASK_ENDED)
+        return;
+    if (t->gen > 0) {
+        t->gen += GEN_STEP;
+        task_dirty(w, t);
+    }
+    for (uint32_t i = 0; t->leases && i < t->spec->ranks; i++)
+        lease_lose(w, &t->leases[i]);
+    task_timer(w, t);
+    plan_task(w, t);
+}
+
+static void apply_released(struct world *w, struct event *e)
+{
+    struct workload *wl = world_workload(w, e->workload);
+
+    wl->quarantined = false;
+    workload_dirty(w, wl);
+    if (e->force) {
+        abort_workload(w, wl, true);
+        return;
+    }
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        requeue_task(w, &wl->tasks[i]);
+}
+
+static void apply_nothing(struct world *w, struct event *e)
+{
+    (void) w;
+    (void) e;
+}
+
+typedef void (*apply_f)(struct world *w, struct event *e);
+
+static const apply_f applies[EVENT_TYPE_COUNT] = {
+    [EVENT_SUBMITTED] = apply_submitted,
+    [EVENT_PAUSED] = apply_paused,
+    [EVENT_UNPAUSED] = apply_paused,
+    [EVENT_ABORTING] = apply_aborting,
+    [EVENT_WORKLOAD_ENDED] = apply_workload_ended,
+    [EVENT_PLANNED] = apply_planned,
+    [EVENT_STOPPING] = apply_stopping,
+    [EVENT_RETRYING] = apply_retrying,
+    [EVENT_TASK_ENDED] = apply_task_ended,
+    [EVENT_CLAIMED] = apply_claimed,
+    [EVENT_LEASE_ENDED] = apply_lease_ended,
+    [EVENT_BLOCK_UP] = apply_block_up,
+    [EVENT_BLOCK_LOST] = apply_block_lost,
+    [EVENT_NODE_DRAINED] = apply_drain,
+    [EVENT_NODE_UNDRAINED] = apply_drain,
+    [EVENT_TENANT_SET] = apply_tenant_set,
+    [EVENT_TENANT_REMOVED] = apply_tenant_removed,
+    [EVENT_TOKEN_CREATED] = apply_token_created,
+    [EVENT_TOKEN_REVOKED] = apply_token_revoked,
+    [EVENT_RESTORED] = apply_restored,
+    [EVENT_RELEASED] = apply_released,
+    [EVENT_DENIED] = apply_nothing,
+    [EVENT_STARTED] = apply_nothing,
+};
+
+int world_apply(struct world *w, struct event *e, struct err *err)
+{
+    int rc = world_check(w, e, err);
+
+    if (rc < 0)
+        return rc;
+    world_tick(w, e->time_ms);
+    w->time_ms = e->time_ms;
+    if (e->seq != 0)
+        w->seq = e->seq;
+    applies[e->type](w, e);
+    plan_applied(w, e);
+    w->tally_row = w->tally;
+    w->dirty_meter = true;
+    return 0;
+}

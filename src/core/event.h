@@ -1,0 +1,144 @@
+#pragma once
+
+#include "core/spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* event - the only way state changes: journalled, numbered, watchable,
+ * replayable.
+ *
+ * Some events are asked for (a user submits, a runner reports), the others
+ * are decided by the core itself (world_step) and journalled all the same, so
+ * that the journal alone tells everything that ever happened.  The comment on
+ * each type says which fields count beside type, time_ms and who.
+ */
+#define EVENT_TYPES(X) \
+    /* asked for: workload (the new id), tenant, user, key, hash, spec, done, retry_of */ \
+    X(SUBMITTED, "workload.submitted") \
+    /* asked for: workload */ \
+    X(PAUSED, "workload.paused") \
+    X(UNPAUSED, "workload.unpaused") \
+    /* asked for: workload, task or EVENT_ALL, force */ \
+    X(ABORTING, "workload.aborting") \
+    /* decided: workload, outcome */ \
+    X(WORKLOAD_ENDED, "workload.ended") \
+    /* decided: workload, task, gen, grants[] */ \
+    X(PLANNED, "task.planned") \
+    /* decided: workload, task, gen, cause, force: end all its leases */ \
+    X(STOPPING, "task.stopping") \
+    /* decided: workload, task, gen, cause, until_ms: it will be tried again */ \
+    X(RETRYING, "task.retrying") \
+    /* decided: workload, task, outcome, cause, status */ \
+    X(TASK_ENDED, "task.ended") \
+    /* reported: workload, task, rank, gen */ \
+    X(CLAIMED, "lease.claimed") \
+    /* reported: workload, task, rank, gen, cause, status, started_ms, \
+     * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was */ \
+    X(LEASE_ENDED, "lease.ended") \
+    /* reported: block, data {pool, engine, node, cpus_milli, memory, \
+     * limits, simulated, devices: [{model, memory}]} */ \
+    X(BLOCK_UP, "block.up") \
+    /* reported: block: it is gone and its leases with it */ \
+    X(BLOCK_LOST, "block.lost") \
+    /* asked for: node */ \
+    X(NODE_DRAINED, "node.drained") \
+    X(NODE_UNDRAINED, "node.undrained") \
+    /* asked for: tenant, data {members, max_gpus_milli, weight, note} */ \
+    X(TENANT_SET, "tenant.set") \
+    X(TENANT_REMOVED, "tenant.removed") \
+    /* asked for: token (id), tenant, user, data {name, role, hash, expires_ms} */ \
+    X(TOKEN_CREATED, "token.created") \
+    X(TOKEN_REVOKED, "token.revoked") \
+    /* the store came back from a backup: epoch; what was not ended there is \
+     * quarantined */ \
+    X(RESTORED, "store.restored") \
+    /* asked for: workload: an operator let go of a quarantined workload; \
+     * force: abort it, else queue it again */ \
+    X(RELEASED, "workload.released") \
+    /* audit only: data {what, from} */ \
+    X(DENIED, "access.denied") \
+    /* audit only: a control plane began: data {version} */ \
+    X(STARTED, "control.started")
+
+enum event_type {
+#define X(name, text) EVENT_##name,
+    EVENT_TYPES(X)
+#undef X
+    EVENT_TYPE_COUNT
+};
+
+#define OUTCOMES(X) \
+    X(NONE, "none") X(SUCCEEDED, "succeeded") X(FAILED, "failed") \
+    X(SKIPPED, "skipped") X(ABORTED, "aborted")
+enum outcome {
+#define X(name, text) OUTCOME_##name,
+    OUTCOMES(X)
+#undef X
+    OUTCOME_COUNT
+};
+
+enum { EVENT_ALL = UINT32_MAX };       /* "task": the whole workload */
+
+/* One rank's place: what a lease gives. */
+struct grant {
+    uint32_t rank;
+    char block[48];
+    uint32_t ndevices;
+    uint16_t device[16];               /* indexes on the block, ascending */
+    uint32_t milli;                    /* of each of them: 1..1000 */
+};
+
+/* The submitter, as the way in knows them; tasks run as this user. */
+struct event_user {
+    char name[64];                     /* "" when unknown to the machine */
+    uint32_t uid, gid;
+};
+
+struct event {
+    uint64_t seq;                      /* 0 until journalled */
+    uint64_t time_ms;                  /* wall clock, never before the last one's */
+    enum event_type type;
+    char who[96];                      /* "uid:1000", "token:ab12", "weir", "runner:local" */
+    uint64_t workload;
+    uint32_t task, rank, gen;
+    enum outcome outcome;
+    enum spec_cause cause;
+    int status;                        /* exit status, or -signal */
+    bool force;
+    uint64_t until_ms, started_ms, ended_ms, cpu_ms, rss_bytes;
+    uint64_t epoch, retry_of;
+    char tenant[SPEC_MAX_NAME + 1];
+    char block[48], node[128], token[48];
+    char key[129];                     /* idempotency key, "" for none */
+    char hash[65];                     /* of the document, for the key */
+    struct event_user user;
+    struct spec *spec;                 /* owned */
+    uint32_t *done;                    /* owned: tasks that count as succeeded already */
+    uint32_t ndone;
+    struct grant *grants;              /* owned */
+    uint32_t ngrants;
+    json_t *data;                      /* owned; for the types that say so */
+};
+
+const char *event_type_name(enum event_type t);
+const char *outcome_name(enum outcome o);
+
+void event_init(struct event *e, enum event_type t);   /* zeroed, typed */
+void event_clear(struct event *e);                     /* frees what it owns */
+
+/* The journal's and the watchers' form.  What `to` wrote, `from` reads back;
+ * fields that are zero are left out.  Ids show as the API shows them
+ * ("workload": "w12"), task as its index plus, where the caller knows it, its
+ * name ("task_name" is ignored on reading).  `brief` leaves out the spec (for
+ * watchers).
+ */
+json_t *event_to_json(const struct event *e, bool brief);
+int event_from_json(const json_t *j, struct event *ret, struct err *err);
+
+/* "w12" <-> 12. */
+void workload_id_print(uint64_t id, char *buf, unsigned size);
+int workload_id_parse(const char *s, uint64_t *ret, struct err *err);

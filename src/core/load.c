@@ -1,0 +1,442 @@
+#include "core/world_int.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/quantity.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Rows back into a world.  A task without a row is as it was submitted.  What
+ * can be worked out (counts, free shares, who waits for whom, timers, lines)
+ * is not in the rows; world_loaded works it out.
+ */
+static int bad_row(const char *key, const char *what, struct err *err)
+{
+    return err_set(err, EINVAL, "row '%s': %s", key, what);
+}
+
+static int get_name(const json_t *o, const char *field, unsigned count,
+                    const char *(*name)(unsigned i), uint8_t *ret)
+{
+    const char *s = json_get_str(o, field, NULL);
+
+    if (!s)
+        return 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(s, name(i)) == 0) {
+            *ret = (uint8_t) i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+static const char *state_at(unsigned i)
+{
+    return task_state_name((enum task_state) i);
+}
+
+static const char *outcome_at(unsigned i)
+{
+    return outcome_name((enum outcome) i);
+}
+
+static const char *cause_at(unsigned i)
+{
+    return spec_cause_name((enum spec_cause) i);
+}
+
+static const char *lease_at(unsigned i)
+{
+    return lease_state_name((enum lease_state) i);
+}
+
+static int load_workload(struct world *w, const char *key, const json_t *body,
+                         struct spec **spec, struct err *err)
+{
+    const json_t *hidden = json_object_get(body, "_");
+    struct workload *wl;
+    struct tenant *tn;
+    uint64_t id, of = 0;
+
+    if (quantity_count(key, &id, NULL) < 0 || id == 0 || id >= INT64_MAX)
+        return bad_row(key, "it is not a workload's", err);
+    if (!*spec)
+        return bad_row(key, "a workload without its spec", err);
+    if (world_workload(w, id))
+        return bad_row(key, "a workload that is there twice", err);
+    tn = tenant_find(w, json_get_str(body, "tenant", ""));
+    if (!tn)
+        return bad_row(key, "its tenant is unknown", err);
+    if (json_get_str(body, "retry_of", NULL) &&
+        workload_id_parse(json_get_str(body, "retry_of", ""), &of, err) < 0)
+        return -EINVAL;
+    wl = mem_new(sizeof(*wl));
+    wl->id = id;
+    wl->retry_of = of;
+    wl->spec = take(*spec);
+    wl->tenant = tn;
+    wl->tenant_name = mem_str(tn->name);
+    wl->who = mem_str(json_get_str(hidden, "who", ""));
+    wl->key = mem_str(json_get_str(hidden, "key", NULL));
+    wl->hash = mem_str(json_get_str(hidden, "hash", NULL));
+    strncpy(wl->user.name, json_get_str(body, "user", ""),
+            sizeof(wl->user.name) - 1);
+    wl->user.uid = (uint32_t) json_get_u64(body, "uid", 0);
+    wl->user.gid = (uint32_t) json_get_u64(hidden, "gid", 0);
+    wl->submitted_ms = json_get_u64(hidden, "submitted_ms", 0);
+    wl->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
+    wl->paused = json_get_bool(body, "paused", false);
+    wl->aborting = json_get_bool(hidden, "aborting", false);
+    wl->force = json_get_bool(hidden, "force", false);
+    wl->quarantined = json_get_bool(hidden, "quarantined", false);
+    wl->given = true;
+    graph_make(wl);
+    map_set_id(w->workloads, id, wl);
+    return 0;
+}
+
+/* "12/3" */
+static int find_task(const struct world *w, const char *key, struct task **ret,
+                     struct err *err)
+{
+    const char *slash = strchr(key, '/');
+    autofree char *id = NULL;
+    struct workload *wl;
+    uint64_t number, index;
+
+    if (!slash)
+        return bad_row(key, "it is not a task's", err);
+    id = mem_strn(key, (size_t) (slash - key));
+    if (quantity_count(id, &number, NULL) < 0 ||
+        quantity_count(slash + 1, &index, NULL) < 0)
+        return bad_row(key, "it is not a task's", err);
+    wl = world_workload(w, number);
+    if (!wl || index >= wl->spec->ntasks)
+        return bad_row(key, "its workload is unknown or has no such task", err);
+    *ret = &wl->tasks[index];
+    return 0;
+}
+
+static int load_grant(const json_t *j, struct grant *g)
+{
+    const json_t *devices = json_object_get(j, "devices");
+
+    if (json_array_size(devices) > array_size(g->device))
+        return -EINVAL;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        json_int_t n = json_integer_value(json_array_get(devices, i));
+
+        if (n < 0 || n > UINT16_MAX)
+            return -EINVAL;
+        g->device[g->ndevices++] = (uint16_t) n;
+    }
+    return 0;
+}
+
+static int load_lease(struct world *w, struct task *t, uint32_t rank,
+                      const json_t *j, const json_t *hidden, struct err *err)
+{
+    struct block *b = world_block(w, json_get_str(j, "block", ""));
+    struct grant g = { .rank = rank };
+    struct lease *l = &t->leases[rank];
+    uint8_t state = LEASE_STATE_COUNT;
+    int rc;
+
+    if (!b || load_grant(j, &g) < 0 ||
+        get_name(j, "state", LEASE_STATE_COUNT, lease_at, &state) < 0 ||
+        state == LEASE_STATE_COUNT)
+        return err_set(err, EINVAL, "rank %u: its block or state is unknown",
+                       rank);
+    memcpy(g.block, b->id, sizeof(g.block));
+    if (g.ndevices)
+        g.milli = t->spec->gpu_milli < 1000 ? t->spec->gpu_milli : 1000;
+    l->task = t;
+    l->block = b;
+    l->rank = rank;
+    l->grant = g;
+    if (state != LEASE_ENDED) {
+        rc = place_check(b, t->spec, &g, err);
+        if (rc < 0)
+            return rc;
+        lease_open(w, t, rank, b, &g);
+        t->unclaimed += state == LEASE_PLANNED;
+    }
+    l->state = (enum lease_state) state;
+    l->planned_ms = (uint64_t) json_integer_value(json_array_get(hidden, 0));
+    l->claimed_ms = (uint64_t) json_integer_value(json_array_get(hidden, 1));
+    l->gen = (uint32_t) json_integer_value(json_array_get(hidden, 2));
+    return 0;
+}
+
+static int load_leases(struct world *w, struct task *t, const json_t *body,
+                       const json_t *hidden, struct err *err)
+{
+    const json_t *shown = json_object_get(body, "leases");
+    const json_t *more = json_object_get(hidden, "leases");
+    int rc = 0;
+
+    if (json_array_size(shown) == 0)
+        return 0;
+    if (json_array_size(shown) != t->spec->ranks ||
+        json_array_size(more) != t->spec->ranks || t->leases)
+        return err_set(err, EINVAL, "it has not one lease for each rank");
+    t->leases = mem_array(t->spec->ranks, sizeof(*t->leases));
+    for (uint32_t i = 0; i < t->spec->ranks && rc == 0; i++)
+        rc = load_lease(w, t, i, json_array_get(shown, i),
+                        json_array_get(more, i), err);
+    return rc;
+}
+
+static int load_task(struct world *w, const char *key, const json_t *body,
+                     struct err *err)
+{
+    const json_t *hidden = json_object_get(body, "_");
+    struct task *t = NULL;
+    int rc = find_task(w, key, &t, err);
+
+    if (rc < 0)
+        return rc;
+    if (get_name(body, "state", TASK_STATE_COUNT, state_at, &t->state) < 0 ||
+        get_name(body, "outcome", OUTCOME_COUNT, outcome_at, &t->outcome) < 0 ||
+        get_name(body, "cause", SPEC_CAUSE_COUNT, cause_at, &t->cause) < 0 ||
+        get_name(hidden, "stop_cause", SPEC_CAUSE_COUNT, cause_at,
+                 &t->stop_cause) < 0)
+        return bad_row(key, "a state, outcome or cause is unknown", err);
+    t->gen = (uint32_t) json_get_u64(body, "attempt", 0);
+    t->tries = (uint32_t) json_get_u64(body, "tries", 0);
+    t->status = (int) json_integer_value(json_object_get(hidden, "status"));
+    t->since_ms = json_get_u64(hidden, "since_ms", 0);
+    t->ready_ms = json_get_u64(hidden, "ready_ms", 0);
+    t->not_before_ms = json_get_u64(hidden, "not_before_ms", 0);
+    t->started_ms = json_get_u64(hidden, "started_ms", 0);
+    t->ended_ms = json_get_u64(hidden, "ended_ms", 0);
+    t->attempt_ms = json_get_u64(hidden, "attempt_ms", 0);
+    t->used_wall_ms = json_get_u64(hidden, "used_wall_ms", 0);
+    t->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
+    t->losses = (uint32_t) json_get_u64(hidden, "losses", 0);
+    t->stopping = json_get_bool(hidden, "stopping", false);
+    t->aborting = json_get_bool(hidden, "aborting", false);
+    t->force = json_get_bool(hidden, "force", false);
+    t->forced = json_get_bool(hidden, "forced", false);
+    t->timer.due_ms = json_get_u64(hidden, "alarm_ms", 0);
+    rc = load_leases(w, t, body, hidden, err);
+    return rc < 0 ? err_prefix(err, rc, "row '%s'", key) : 0;
+}
+
+/* The row is an inventory as a runner would give it, but for one number. */
+static int load_block(struct world *w, const char *key, const json_t *body,
+                      struct err *err)
+{
+    const json_t *hidden = json_object_get(body, "_");
+    autojson json_t *data = json_copy((json_t *) (uintptr_t) body);
+    struct event e;
+    struct block *b;
+    int rc;
+
+    json_put_u64(data, "cpus_milli", json_get_u64(hidden, "cpus_milli", 0));
+    event_init(&e, EVENT_BLOCK_UP);
+    if (strlen(key) >= sizeof(e.block))
+        return bad_row(key, "its name is too long", err);
+    memcpy(e.block, key, strlen(key) + 1);
+    e.data = data;
+    rc = world_check(w, &e, err);
+    if (rc < 0)
+        return err_prefix(err, rc, "row '%s'", key);
+    if (world_block(w, key))
+        return bad_row(key, "a block that is there twice", err);
+    b = block_make(w, key);
+    block_set_inventory(b, data);
+    b->up_ms = json_get_u64(hidden, "up_ms", 0);
+    block_set_open(w, b, strcmp(json_get_str(body, "state", ""), "up") == 0,
+                   json_get_bool(body, "drained", false));
+    b->dirty = false;
+    return 0;
+}
+
+static int load_tenant(struct world *w, const char *key, const json_t *body,
+                       struct err *err)
+{
+    const json_t *hidden = json_object_get(body, "_");
+    json_t *members = json_object_get(body, "members");
+    struct tenant *t;
+
+    if (strlen(key) > SPEC_MAX_NAME || tenant_find(w, key) ||
+        !json_is_array(members))
+        return bad_row(key, "a tenant that is there twice, or without members",
+                       err);
+    t = tenant_make(w, key);
+    json_decref(t->members);
+    t->members = json_deep_copy(members);
+    t->max_gpu_milli = (uint32_t) json_get_u64(hidden, "max_gpus_milli", 0);
+    t->weight = (uint32_t) json_get_u64(body, "weight", 1);
+    free(t->note);
+    t->note = mem_str(json_get_str(body, "note", ""));
+    t->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
+    t->used_cpu_ms = json_get_u64(hidden, "used_cpu_ms", 0);
+    t->tasks_ended = json_get_u64(body, "tasks_ended", 0);
+    t->created_ms = json_get_u64(hidden, "created_ms", 0);
+    t->removed = json_get_bool(body, "removed", false);
+    return 0;
+}
+
+static void load_text(char *to, size_t size, const json_t *o, const char *key)
+{
+    const char *text = json_get_str(o, key, "");
+    size_t n = strlen(text);
+
+    if (n >= size)
+        n = size - 1;
+    memcpy(to, text, n);
+    to[n] = '\0';
+}
+
+static int load_token(struct world *w, const char *key, const json_t *body,
+                      struct err *err)
+{
+    const json_t *hidden = json_object_get(body, "_");
+    struct token *t;
+
+    if (strlen(key) >= sizeof(t->id) || world_token(w, key))
+        return bad_row(key, "a token that is there twice", err);
+    t = token_make(w, key);
+    load_text(t->name, sizeof(t->name), body, "name");
+    load_text(t->tenant, sizeof(t->tenant), body, "tenant");
+    load_text(t->role, sizeof(t->role), body, "role");
+    load_text(t->hash, sizeof(t->hash), hidden, "hash");
+    t->created_ms = json_get_u64(hidden, "created_ms", 0);
+    t->expires_ms = json_get_u64(hidden, "expires_ms", 0);
+    t->revoked = json_get_bool(body, "revoked", false);
+    return 0;
+}
+
+static int load_meta(struct world *w, const char *key, const json_t *body,
+                     struct err *err)
+{
+    if (strcmp(key, "world") == 0) {
+        w->epoch = json_get_u64(body, "epoch", 0);
+        w->next_workload = json_get_u64(body, "next_workload", 1);
+        w->dirty_meta = false;
+        return 0;
+    }
+    if (strcmp(key, "meter") != 0)
+        return bad_row(key, "nothing of this name is known", err);
+    w->tally.last_ms = json_get_u64(body, "last_ms", 0);
+    w->tally.used = json_get_u64(body, "used", 0);
+    w->tally.idle_nodemand = json_get_u64(body, "idle_nodemand", 0);
+    w->tally.idle_frag = json_get_u64(body, "idle_frag", 0);
+    w->tally.waste = json_get_u64(body, "waste", 0);
+    w->tally.cpu_idle = json_get_u64(body, "cpu_idle", 0);
+    w->tally.cpu_used = json_get_u64(body, "cpu_used", 0);
+    w->tally_row = w->tally;
+    return 0;
+}
+
+int world_load(struct world *w, enum world_table table, const char *key,
+               const json_t *body, struct spec *spec, struct err *err)
+{
+    int rc = -EINVAL;
+
+    if (!json_is_object(body)) {
+        rc = bad_row(key, "it is no object", err);
+        spec_free(spec);
+        return rc;
+    }
+    switch (table) {
+    case TABLE_WORKLOAD:
+        rc = load_workload(w, key, body, &spec, err);
+        break;
+    case TABLE_TASK:
+        rc = load_task(w, key, body, err);
+        break;
+    case TABLE_BLOCK:
+        rc = load_block(w, key, body, err);
+        break;
+    case TABLE_TENANT:
+        rc = load_tenant(w, key, body, err);
+        break;
+    case TABLE_TOKEN:
+        rc = load_token(w, key, body, err);
+        break;
+    case TABLE_META:
+        rc = load_meta(w, key, body, err);
+        break;
+    case TABLE_COUNT:
+        break;
+    }
+    spec_free(spec);                   /* NULL when it found its workload */
+    return rc;
+}
+
+/* Counts first, over all tasks: lines and unblocking look at others. */
+static void count_workload(struct workload *wl)
+{
+    memset(wl->count, 0, sizeof(wl->count));
+    memset(wl->outcomes, 0, sizeof(wl->outcomes));
+    for (uint32_t i = 0; i < wl->graph->nsets; i++)
+        wl->graph->sets[i].blocked = wl->graph->sets[i].waiting = 0;
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+        struct task *t = &wl->tasks[i];
+        struct set *set = graph_set(wl, t);
+
+        wl->count[t->state]++;
+        if (t->state == TASK_ENDED)
+            wl->outcomes[t->outcome]++;
+        wl->started = wl->started || t->gen > 0;
+        if (set) {
+            set->blocked += t->state == TASK_BLOCKED;
+            set->waiting += t->state == TASK_WAITING;
+        }
+        t->needs_left = 0;
+        for (uint32_t k = 0; k < t->spec->nneeds; k++)
+            t->needs_left +=
+                wl->tasks[t->spec->needs[k]].state != TASK_ENDED;
+    }
+}
+
+static void wake_workload(struct world *w, struct workload *wl)
+{
+    workload_keyed(w, wl);
+    wl->tenant->live++;
+    workload_timer(w, wl);
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+        struct task *t = &wl->tasks[i];
+
+        task_timer(w, t);
+        plan_task(w, t);
+        if (t->state != TASK_ENDED && t->state != TASK_WAITING)
+            todo_add(w, t);
+        else if (t->state == TASK_WAITING && t->aborting)
+            todo_add(w, t);
+    }
+    if (wl->count[TASK_ENDED] == wl->spec->ntasks)
+        heap_add(&w->ends, wl);
+}
+
+int world_loaded(struct world *w, uint64_t last_seq, uint64_t last_ms,
+                 struct err *err)
+{
+    struct workload *wl;
+    size_t pos = 0;
+
+    world_tables_sort(w);
+    w->seq = last_seq;
+    w->time_ms = last_ms;
+    while ((wl = map_next(w->workloads, &pos, NULL))) {
+        count_workload(wl);
+        wake_workload(w, wl);
+        if (wl->id >= w->next_workload)
+            return err_set(err, EINVAL, "w%" PRIu64 " is newer than the "
+                           "newest id given", wl->id);
+    }
+    for (uint32_t i = 0; i < w->nblocks; i++)
+        w->blocks[i]->dirty = false;
+    pos = 0;
+    for (struct tenant *t; (t = map_next(w->tenants, &pos, NULL));)
+        t->dirty = false;
+    return world_verify(w, err);
+}

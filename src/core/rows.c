@@ -1,0 +1,134 @@
+#include "core/world_int.h"
+
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Rows that changed.  All are given first and marked clean only then, so that
+ * a caller that fails half-way gets every one of them again.
+ */
+struct giving {
+    world_row_f cb;
+    void *arg;
+};
+
+static int give(const struct giving *g, struct world_row *row, json_t *body)
+{
+    autojson json_t *owned = body;
+    autofree char *text = json_text(owned);
+
+    row->body = text;
+    return g->cb(row, g->arg);
+}
+
+static int give_workload(const struct giving *g, struct workload *wl)
+{
+    struct world_row row = {
+        .table = TABLE_WORKLOAD,
+        .workload = wl->id,
+        .live = wl->outcome == OUTCOME_NONE,
+        .tenant = wl->tenant_name,
+        .idem = wl->key,
+        .spec = wl->given ? NULL : wl->spec,
+    };
+
+    (void) snprintf(row.key, sizeof(row.key), "%" PRIu64, wl->id);
+    return give(g, &row, view_workload(wl));
+}
+
+static int give_task(const struct giving *g, const struct task *t)
+{
+    struct world_row row = {
+        .table = TABLE_TASK,
+        .workload = t->workload->id,
+        .task = t->index,
+        .live = t->workload->outcome == OUTCOME_NONE,
+    };
+
+    (void) snprintf(row.key, sizeof(row.key), "%" PRIu64 "/%u",
+                    t->workload->id, t->index);
+    return give(g, &row, view_task(t));
+}
+
+static int give_named(const struct giving *g, enum world_table table,
+                      const char *key, json_t *body)
+{
+    struct world_row row = { .table = table, .live = true };
+
+    (void) snprintf(row.key, sizeof(row.key), "%s", key);
+    return give(g, &row, body);
+}
+
+static int give_pool(const struct world *w, const struct giving *g)
+{
+    const struct tenant *tn;
+    const struct token *tk;
+    size_t pos = 0;
+    int rc = 0;
+
+    while (rc == 0 && (tn = map_next(w->tenants, &pos, NULL)))
+        if (tn->dirty)
+            rc = give_named(g, TABLE_TENANT, tn->name, view_tenant(tn));
+    for (uint32_t i = 0; rc == 0 && i < w->nblocks; i++)
+        if (w->blocks[i]->dirty)
+            rc = give_named(g, TABLE_BLOCK, w->blocks[i]->id,
+                            view_block(w->blocks[i]));
+    pos = 0;
+    while (rc == 0 && (tk = map_next(w->tokens, &pos, NULL)))
+        if (tk->dirty)
+            rc = give_named(g, TABLE_TOKEN, tk->id, view_token_row(tk));
+    if (rc == 0 && w->dirty_meta)
+        rc = give_named(g, TABLE_META, "world", view_epoch(w));
+    if (rc == 0 && w->dirty_meter)
+        rc = give_named(g, TABLE_META, "meter", view_tally(&w->tally_row));
+    return rc;
+}
+
+static void all_clean(struct world *w)
+{
+    struct workload *wl;
+    struct tenant *tn;
+    struct token *tk;
+    struct task *t;
+    size_t pos = 0;
+
+    while ((tn = map_next(w->tenants, &pos, NULL)))
+        tn->dirty = false;
+    pos = 0;
+    while ((tk = map_next(w->tokens, &pos, NULL)))
+        tk->dirty = false;
+    for (uint32_t i = 0; i < w->nblocks; i++)
+        w->blocks[i]->dirty = false;
+    w->dirty_meta = w->dirty_meter = false;
+    while ((t = w->dirty_tasks)) {
+        w->dirty_tasks = t->dirty_next;
+        t->dirty = false;
+    }
+    while ((wl = w->dirty_workloads)) {
+        w->dirty_workloads = wl->dirty_next;
+        wl->dirty = false;
+        wl->given = true;
+    }
+    while ((wl = w->gone)) {
+        w->gone = wl->next_gone;
+        workload_free(wl);
+    }
+}
+
+int world_rows(struct world *w, world_row_f cb, void *arg)
+{
+    const struct giving g = { cb, arg };
+    int rc = give_pool(w, &g);
+
+    for (struct workload *wl = w->dirty_workloads; rc == 0 && wl;
+         wl = wl->dirty_next)
+        rc = give_workload(&g, wl);
+    for (struct task *t = w->dirty_tasks; rc == 0 && t; t = t->dirty_next)
+        rc = give_task(&g, t);
+    if (rc == 0)
+        all_clean(w);
+    return rc;
+}

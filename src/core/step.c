@@ -1,0 +1,256 @@
+#include "core/world_int.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* What the world wants next, in this order:
+ *
+ *   1. the rest of a set that is half planned;
+ *   2. what follows from what happened: ends of lost leases, the rest of a
+ *      gang stopped, attempts that are over, aborts, tasks to be skipped;
+ *   3. workloads whose tasks have all ended;
+ *   4. what is due: timeouts, limits, deadlines;
+ *   5. the plan.
+ *
+ * Nothing here changes the world beyond its indexes.
+ */
+static void want(struct event *e, enum event_type type, const struct task *t)
+{
+    event_init(e, type);
+    e->workload = t->workload->id;
+    e->task = t->index;
+    e->gen = t->gen;
+}
+
+static void want_end(struct event *e, const struct task *t, enum outcome o,
+                     enum spec_cause cause)
+{
+    want(e, EVENT_TASK_ENDED, t);
+    e->outcome = o;
+    e->cause = cause;
+    if (t->gen > 0)
+        e->status = t->status;
+}
+
+static void want_stop(struct event *e, const struct task *t,
+                      enum spec_cause cause, bool force)
+{
+    want(e, EVENT_STOPPING, t);
+    e->cause = cause;
+    e->force = force;
+}
+
+static bool lost_lease(const struct task *t, uint64_t now_ms, struct event *e)
+{
+    for (uint32_t i = 0; i < t->spec->ranks; i++) {
+        const struct lease *l = &t->leases[i];
+
+        if (l->state != LEASE_LOST)
+            continue;
+        want(e, EVENT_LEASE_ENDED, t);
+        e->rank = i;
+        e->gen = l->gen;
+        e->cause = SPEC_CAUSE_LOST;
+        e->started_ms = l->claimed_ms;
+        e->ended_ms = now_ms;
+        return true;
+    }
+    return false;
+}
+
+static bool settle_leases(const struct task *t, uint64_t now_ms,
+                          struct event *e)
+{
+    if (lost_lease(t, now_ms, e))
+        return true;
+    if (t->aborting && (!t->stopping || t->stop_cause != SPEC_CAUSE_ABORTED ||
+                        (t->force && !t->forced))) {
+        want_stop(e, t, SPEC_CAUSE_ABORTED, t->force);
+        return true;
+    }
+    if (t->cause != SPEC_CAUSE_NONE && !t->stopping) {
+        want_stop(e, t, SPEC_CAUSE_GANG, false);
+        return true;
+    }
+    return false;
+}
+
+/* Why the attempt ended.  Whoever was told to stop ended for that reason,
+ * whatever its status; in a gang the first to fail is the reason for all.
+ */
+static enum spec_cause attempt_cause(const struct task *t)
+{
+    if (t->aborting)
+        return SPEC_CAUSE_ABORTED;
+    if (t->stopping && t->stop_cause != SPEC_CAUSE_GANG)
+        return t->stop_cause;
+    return t->cause;
+}
+
+static bool limits_used(const struct task *t)
+{
+    return (t->spec->limit_wall_ms &&
+            t->used_wall_ms >= t->spec->limit_wall_ms) ||
+           (t->spec->limit_gpu_ms && t->used_gpu_ms >= t->spec->limit_gpu_ms);
+}
+
+/* Lost work is tried again without being counted, unless it keeps getting
+ * lost before it ever starts.
+ */
+static bool tried_again(const struct task *t, enum spec_cause cause)
+{
+    if (cause == SPEC_CAUSE_REFUSED || cause == SPEC_CAUSE_LIMIT ||
+        limits_used(t))
+        return false;
+    if (cause == SPEC_CAUSE_LOST)
+        return t->attempt_ms != 0 || t->losses < LOST_MAX;
+    return (t->spec->retry_on & 1u << cause) != 0 &&
+           t->tries < t->spec->retry_count;
+}
+
+static uint64_t backoff_ms(const struct task *t, enum spec_cause cause)
+{
+    uint64_t ms = t->spec->retry_backoff_ms;
+
+    if (cause == SPEC_CAUSE_LOST)
+        return 0;
+    for (uint32_t i = 0; i < t->tries && ms < BACKOFF_MAX; i++)
+        ms *= 2;
+    return ms < BACKOFF_MAX ? ms : BACKOFF_MAX;
+}
+
+static void settle_attempt(const struct task *t, uint64_t now_ms,
+                           struct event *e)
+{
+    enum spec_cause cause = attempt_cause(t);
+
+    if (cause == SPEC_CAUSE_NONE) {
+        want_end(e, t, OUTCOME_SUCCEEDED, cause);
+    } else if (cause == SPEC_CAUSE_ABORTED) {
+        want_end(e, t, OUTCOME_ABORTED, cause);
+    } else if (tried_again(t, cause)) {
+        want(e, EVENT_RETRYING, t);
+        e->cause = cause;
+        e->until_ms = now_ms + backoff_ms(t, cause);
+        if (e->until_ms > TIME_MAX)
+            e->until_ms = TIME_MAX;
+    } else {
+        want_end(e, t, OUTCOME_FAILED, cause);
+    }
+}
+
+static bool settle_task(const struct task *t, uint64_t now_ms, struct event *e)
+{
+    if (t->leases_left > 0)
+        return settle_leases(t, now_ms, e);
+    switch ((enum task_state) t->state) {
+    case TASK_STARTING:
+    case TASK_RUNNING:
+    case TASK_ENDING:
+        settle_attempt(t, now_ms, e);
+        return true;
+    case TASK_BLOCKED:
+        if (t->aborting)
+            break;
+        if (t->needs_left > 0)
+            return false;
+        want_end(e, t, OUTCOME_SKIPPED, SPEC_CAUSE_NONE);
+        return true;
+    case TASK_WAITING:
+        if (!t->aborting)
+            return false;
+        break;
+    case TASK_ENDED:
+    case TASK_STATE_COUNT:
+        return false;
+    }
+    want_end(e, t, OUTCOME_ABORTED, SPEC_CAUSE_ABORTED);
+    return true;
+}
+
+static bool settle(struct world *w, uint64_t now_ms, struct event *e)
+{
+    struct task *t;
+
+    while ((t = heap_top(&w->todo))) {
+        if (settle_task(t, now_ms, e))
+            return true;
+        heap_remove(&w->todo, t);
+    }
+    return false;
+}
+
+/* A failure counts even when a handler ran after it.  A stage that was aborted
+ * alone makes the whole aborted, unless something failed too.
+ */
+static bool end_workload(const struct world *w, struct event *e)
+{
+    const struct workload *wl = heap_top(&w->ends);
+
+    if (!wl)
+        return false;
+    event_init(e, EVENT_WORKLOAD_ENDED);
+    e->workload = wl->id;
+    if (wl->aborting)
+        e->outcome = OUTCOME_ABORTED;
+    else if (wl->outcomes[OUTCOME_FAILED])
+        e->outcome = OUTCOME_FAILED;
+    else if (wl->outcomes[OUTCOME_ABORTED])
+        e->outcome = OUTCOME_ABORTED;
+    else
+        e->outcome = OUTCOME_SUCCEEDED;
+    return true;
+}
+
+/* Past its deadline or longest wait with nothing begun: its tasks end one by
+ * one, and with them the workload.
+ */
+static void expire(struct workload *wl, struct event *e)
+{
+    while (wl->tasks[wl->expire_from].state == TASK_ENDED)
+        wl->expire_from++;
+    assert(wl->expire_from < wl->spec->ntasks);
+    want_end(e, &wl->tasks[wl->expire_from], OUTCOME_FAILED,
+             SPEC_CAUSE_TIMEOUT);
+}
+
+static void overrun(const struct task *t, struct event *e)
+{
+    bool timeout = t->spec->timeout_ms &&
+                   t->timer.due_ms == add_capped(t->attempt_ms,
+                                                 t->spec->timeout_ms);
+
+    want_stop(e, t, timeout ? SPEC_CAUSE_TIMEOUT : SPEC_CAUSE_LIMIT, false);
+}
+
+static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
+{
+    struct timer *first = heap_top(&w->alarms);
+
+    if (!first || first->due_ms > now_ms)
+        return false;
+    if (first->of_workload)
+        expire(container_of(first, struct workload, timer), e);
+    else
+        overrun(container_of(first, struct task, timer), e);
+    return true;
+}
+
+int world_step(struct world *w, uint64_t now_ms, struct event *ret)
+{
+    bool found;
+
+    if (now_ms < w->time_ms)
+        now_ms = w->time_ms;
+    world_tick(w, now_ms);
+    if (plan_midway(&w->plan))
+        found = plan_next(w, now_ms, ret);
+    else
+        found = settle(w, now_ms, ret) || end_workload(w, ret) ||
+                sound_alarm(w, now_ms, ret) || plan_next(w, now_ms, ret);
+    if (!found)
+        return 0;
+    ret->time_ms = now_ms;
+    (void) snprintf(ret->who, sizeof(ret->who), "weir");
+    return 1;
+}

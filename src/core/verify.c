@@ -1,0 +1,183 @@
+#include "core/world_int.h"
+
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* The invariants of world.h, worked out from the leases and tasks alone and
+ * compared with what the world keeps beside.
+ */
+struct sums {
+    uint64_t idle_milli, used_milli, cpu_idle, cpu_used;
+};
+
+static int wrong(struct err *err, const char *what, const char *name,
+                 uint64_t id)
+{
+    return err_set(err, EUCLEAN, "world: %s (%s, %" PRIu64 ")", what, name, id);
+}
+
+/* 1: what the leases on a block hold and what is free make the whole. */
+static int verify_block(const struct block *b, struct sums *s, struct err *err)
+{
+    autofree uint32_t *held = mem_array(b->ndevices + 1u, sizeof(*held));
+    uint64_t cpus = 0, memory = 0, milli = 0;
+    const struct lease *l;
+
+    for (l = b->leases; l; l = l->next_on_block) {
+        if (l->block != b || l->state == LEASE_ENDED)
+            return wrong(err, "a lease that is not the block's", b->id, l->rank);
+        cpus += l->task->spec->cpu_milli;
+        memory += l->task->spec->memory;
+        for (uint32_t i = 0; i < l->grant.ndevices; i++) {
+            if (l->grant.device[i] >= b->ndevices)
+                return wrong(err, "a lease on no device", b->id, l->rank);
+            held[l->grant.device[i]] += l->grant.milli;
+            milli += l->grant.milli;
+        }
+    }
+    for (uint32_t i = 0; i < b->ndevices; i++)
+        if (held[i] > 1000 || held[i] + b->devices[i].free_milli != 1000)
+            return wrong(err, "1: a device is promised beyond what it has",
+                         b->id, i);
+    if (cpus > b->cpu_milli || cpus + b->cpu_free != b->cpu_milli)
+        return wrong(err, "1: CPUs are promised beyond what there is", b->id,
+                     cpus);
+    if (memory > b->memory || memory + b->memory_free != b->memory)
+        return wrong(err, "1: memory is promised beyond what there is", b->id,
+                     memory);
+    s->used_milli += milli;
+    s->cpu_used += cpus;
+    if (block_open(b)) {
+        s->idle_milli += UINT64_C(1000) * b->ndevices - milli;
+        s->cpu_idle += b->cpu_free;
+    }
+    return 0;
+}
+
+/* 2, 3, 4: leases of all ranks or none, as the state says, all of one
+ * generation that is the newest.
+ */
+static int verify_leases(const struct task *t, struct err *err)
+{
+    uint32_t live = 0, planned = 0;
+    bool lives = t->state == TASK_STARTING || t->state == TASK_RUNNING ||
+                 t->state == TASK_ENDING;
+
+    if (!t->leases)
+        return t->leases_left == 0 ? 0
+             : wrong(err, "2: leases are missing", t->spec->name,
+                     t->workload->id);
+    if (!lives)
+        return wrong(err, "3: it holds leases but has no attempt",
+                     t->spec->name, t->workload->id);
+    for (uint32_t i = 0; i < t->spec->ranks; i++) {
+        const struct lease *l = &t->leases[i];
+
+        if (l->task != t || l->rank != i || l->gen > t->gen || l->gen == 0 ||
+            l->gen != t->leases[0].gen)
+            return wrong(err, "4: a lease of another generation",
+                         t->spec->name, l->gen);
+        live += l->state != LEASE_ENDED;
+        planned += l->state == LEASE_PLANNED;
+    }
+    if (live != t->leases_left || live == 0 || planned != t->unclaimed)
+        return wrong(err, "5: ends are not counted right", t->spec->name,
+                     t->workload->id);
+    return 0;
+}
+
+static int verify_task(const struct task *t, struct err *err)
+{
+    const struct workload *wl = t->workload;
+    uint32_t left = 0;
+    bool in_line = t->state == TASK_WAITING && !t->timer.asleep &&
+                   !t->aborting && !wl->paused && !wl->quarantined;
+
+    for (uint32_t i = 0; i < t->spec->nneeds; i++)
+        left += wl->tasks[t->spec->needs[i]].state != TASK_ENDED;
+    if (left != t->needs_left)
+        return wrong(err, "needs are not counted right", t->spec->name, wl->id);
+    if (t->state != TASK_BLOCKED && t->state != TASK_ENDED && left > 0)
+        return wrong(err, "it goes on before its needs ended", t->spec->name,
+                     wl->id);
+    if ((t->state == TASK_ENDED) != (t->outcome != OUTCOME_NONE))
+        return wrong(err, "5: an end without an outcome, or the other way",
+                     t->spec->name, wl->id);
+    if (in_line != (t->queue != NULL))
+        return wrong(err, "6: it should be in line and is not, or the other "
+                     "way", t->spec->name, wl->id);
+    return verify_leases(t, err);
+}
+
+static int verify_workload(const struct workload *wl, struct err *err)
+{
+    uint32_t count[TASK_STATE_COUNT] = { 0 };
+    int rc = 0;
+
+    for (uint32_t i = 0; i < wl->spec->ntasks && rc == 0; i++) {
+        count[wl->tasks[i].state]++;
+        rc = verify_task(&wl->tasks[i], err);
+    }
+    if (rc == 0 && memcmp(count, wl->count, sizeof(count)) != 0)
+        rc = wrong(err, "states are not counted right", wl->spec->name, wl->id);
+    return rc;
+}
+
+static uint64_t held_by(const struct world *w, const struct tenant *t)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < w->nblocks; i++)
+        for (const struct lease *l = w->blocks[i]->leases; l;
+             l = l->next_on_block)
+            if (l->task->workload->tenant == t)
+                sum += l->task->spec->gpu_milli;
+    return sum;
+}
+
+static int verify_lines(const struct world *w, struct err *err)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < w->plan.nshapes; i++) {
+        const struct shape *s = w->plan.shapes[i];
+
+        if (s->index != i || s->place == SHAPE_OUT || s->tasks.count == 0)
+            return wrong(err, "a shape that stands nowhere", "plan", i);
+        sum += s->tasks.count;
+    }
+    if (sum != w->plan.waiting)
+        return wrong(err, "those in line are not counted right", "plan", sum);
+    return 0;
+}
+
+int world_verify(const struct world *w, struct err *err)
+{
+    struct sums sums = { 0 };
+    const struct workload *wl;
+    const struct tenant *t;
+    size_t pos = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < w->nblocks && rc == 0; i++)
+        rc = verify_block(w->blocks[i], &sums, err);
+    while (rc == 0 && (wl = map_next(w->workloads, &pos, NULL)))
+        rc = verify_workload(wl, err);
+    pos = 0;
+    while (rc == 0 && (t = map_next(w->tenants, &pos, NULL)))
+        if (t->used_gpu_milli != held_by(w, t))
+            rc = wrong(err, "a tenant's devices are not counted right",
+                       t->name, t->used_gpu_milli);
+    if (rc == 0 && (sums.idle_milli != w->idle_milli ||
+                    sums.used_milli != w->used_milli ||
+                    sums.cpu_idle != w->cpu_idle ||
+                    sums.cpu_used != w->cpu_used))
+        rc = wrong(err, "the meter's sums are not right", "world",
+                   w->used_milli);
+    return rc < 0 ? rc : verify_lines(w, err);
+}

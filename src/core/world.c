@@ -1,0 +1,404 @@
+#include "core/world_int.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define X(name, text) [TASK_##name] = text,
+static const char *const task_names[] = { TASK_STATES(X) };
+#undef X
+static const char *const workload_names[] = {
+    [WORKLOAD_QUEUED] = "queued",
+    [WORKLOAD_RUNNING] = "running",
+    [WORKLOAD_PAUSED] = "paused",
+    [WORKLOAD_QUARANTINED] = "quarantined",
+    [WORKLOAD_ENDED] = "ended",
+};
+
+const char *task_state_name(enum task_state s)
+{
+    assert(s < TASK_STATE_COUNT);
+    return task_names[s];
+}
+
+const char *workload_state_name(enum workload_state s)
+{
+    assert(s < array_size(workload_names));
+    return workload_names[s];
+}
+
+uint64_t add_capped(uint64_t a, uint64_t b)
+{
+    return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
+}
+
+uint64_t mul_capped(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    if (__builtin_mul_overflow(a, b, &product) || product > INT64_MAX)
+        return INT64_MAX;
+    return product;
+}
+
+uint64_t share_of(uint64_t ms, uint64_t milli)
+{
+    __extension__ unsigned __int128 product = ms;
+
+    product = product * milli / 1000;
+    return product > INT64_MAX ? INT64_MAX : (uint64_t) product;
+}
+
+/* Both orders are strict and depend on nothing but the state, so a
+ * world that was loaded decides as the one that it was saved from.
+ */
+static bool todo_before(const void *a, const void *b)
+{
+    const struct task *x = a, *y = b;
+
+    if (x->workload != y->workload)
+        return x->workload->id < y->workload->id;
+    return x->index < y->index;
+}
+
+static uint32_t *todo_slot(void *item)
+{
+    return &((struct task *) item)->todo_slot;
+}
+
+static bool end_before(const void *a, const void *b)
+{
+    return ((const struct workload *) a)->id < ((const struct workload *) b)->id;
+}
+
+static uint32_t *end_slot(void *item)
+{
+    return &((struct workload *) item)->end_slot;
+}
+
+struct world *world_new(void)
+{
+    struct world *w = mem_new(sizeof(*w));
+
+    w->next_workload = 1;
+    w->workloads = map_new();
+    w->keys = map_new();
+    w->tenants = map_new();
+    w->tokens = map_new();
+    w->block_ids = map_new();
+    w->todo = (struct heap) { .before = todo_before, .slot = todo_slot };
+    w->ends = (struct heap) { .before = end_before, .slot = end_slot };
+    timers_init(w);
+    plan_init(&w->plan);
+    w->dirty_meta = true;
+    return w;
+}
+
+void workload_free(struct workload *wl)
+{
+    if (!wl)
+        return;
+    for (uint32_t i = 0; wl->tasks && i < wl->spec->ntasks; i++)
+        free(wl->tasks[i].leases);
+    graph_free(wl->graph);
+    free(wl->tasks);
+    free(wl->tenant_name);
+    free(wl->who);
+    free(wl->key);
+    free(wl->hash);
+    spec_free(wl->spec);
+    free(wl);
+}
+
+static void world_free_tables(struct world *w)
+{
+    struct tenant *tn;
+    struct token *tk;
+    size_t pos = 0;
+
+    while ((tn = map_next(w->tenants, &pos, NULL))) {
+        json_decref(tn->members);
+        free(tn->note);
+        free(tn);
+    }
+    pos = 0;
+    while ((tk = map_next(w->tokens, &pos, NULL)))
+        free(tk);
+    for (uint32_t i = 0; i < w->nblocks; i++) {
+        free(w->blocks[i]->devices);
+        free(w->blocks[i]);
+    }
+    free(w->blocks);
+}
+
+void world_free(struct world *w)
+{
+    struct workload *wl;
+    size_t pos = 0;
+
+    if (!w)
+        return;
+    plan_free(&w->plan);
+    while ((wl = map_next(w->workloads, &pos, NULL)))
+        workload_free(wl);
+    while ((wl = w->gone)) {
+        w->gone = wl->next_gone;
+        workload_free(wl);
+    }
+    world_free_tables(w);
+    map_free(w->workloads);
+    map_free(w->keys);
+    map_free(w->tenants);
+    map_free(w->tokens);
+    map_free(w->block_ids);
+    heap_free(&w->todo);
+    heap_free(&w->ends);
+    heap_free(&w->sleepers);
+    heap_free(&w->alarms);
+    free(w);
+}
+
+void task_dirty(struct world *w, struct task *t)
+{
+    workload_dirty(w, t->workload);
+    if (t->dirty)
+        return;
+    t->dirty = true;
+    t->dirty_next = w->dirty_tasks;
+    w->dirty_tasks = t;
+}
+
+void workload_dirty(struct world *w, struct workload *wl)
+{
+    if (wl->dirty)
+        return;
+    wl->dirty = true;
+    wl->dirty_next = w->dirty_workloads;
+    w->dirty_workloads = wl;
+}
+
+void todo_add(struct world *w, struct task *t)
+{
+    if (t->todo_slot == 0)
+        heap_add(&w->todo, t);
+}
+
+void task_set_state(struct world *w, struct task *t, enum task_state state,
+                    uint64_t now_ms)
+{
+    struct workload *wl = t->workload;
+    struct set *set = graph_set(wl, t);
+
+    wl->count[t->state]--;
+    wl->count[state]++;
+    if (set) {
+        set->blocked += (state == TASK_BLOCKED) - (t->state == TASK_BLOCKED);
+        set->waiting += (state == TASK_WAITING) - (t->state == TASK_WAITING);
+    }
+    t->state = (uint8_t) state;
+    t->since_ms = now_ms;
+    task_dirty(w, t);
+    task_timer(w, t);
+    plan_task(w, t);
+    if (set)
+        plan_set_changed(w, set);
+}
+
+/* Ended: out of every index, kept until its last row is given. */
+void workload_forget(struct world *w, struct workload *wl)
+{
+    heap_remove(&w->ends, wl);
+    timer_off(w, &wl->timer);
+    for (uint32_t i = 0; i < wl->graph->nsets; i++)
+        plan_set_free(w, &wl->graph->sets[i]);
+    map_del_id(w->workloads, wl->id);
+    if (wl->key) {
+        autofree char *key = mem_printf("%s\n%s", wl->who, wl->key);
+
+        map_del(w->keys, key);
+    }
+    wl->tenant->live--;
+    wl->next_gone = w->gone;
+    w->gone = wl;
+}
+
+void workload_keyed(struct world *w, struct workload *wl)
+{
+    autofree char *key = NULL;
+
+    if (!wl->key)
+        return;
+    key = mem_printf("%s\n%s", wl->who, wl->key);
+    map_set(w->keys, key, wl);
+}
+
+
+static int by_id(const void *a, const void *b)
+{
+    const struct workload *x = *(struct workload *const *) a;
+    const struct workload *y = *(struct workload *const *) b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The map goes by insertion; rows are loaded in any order. */
+void world_tables_sort(struct world *w)
+{
+    struct map *sorted = map_new();
+    size_t n = map_count(w->workloads), pos = 0;
+    autofree struct workload **all = mem_array(n + 1, sizeof(*all));
+
+    for (size_t i = 0; i < n; i++)
+        all[i] = map_next(w->workloads, &pos, NULL);
+    qsort(all, n, sizeof(*all), by_id);
+    for (size_t i = 0; i < n; i++)
+        map_set_id(sorted, all[i]->id, all[i]);
+    map_free(w->workloads);
+    w->workloads = sorted;
+}
+
+struct tenant *tenant_find(const struct world *w, const char *name)
+{
+    return map_get(w->tenants, name);
+}
+
+struct tenant *tenant_make(struct world *w, const char *name)
+{
+    struct tenant *t = mem_new(sizeof(*t));
+
+    assert(strlen(name) < sizeof(t->name));
+    memcpy(t->name, name, strlen(name) + 1);
+    t->members = json_array();
+    t->max_gpu_milli = UINT32_MAX;
+    t->weight = 1;
+    t->note = mem_str("");
+    map_set(w->tenants, name, t);
+    return t;
+}
+
+struct token *token_make(struct world *w, const char *id)
+{
+    struct token *t = mem_new(sizeof(*t));
+
+    assert(strlen(id) < sizeof(t->id));
+    memcpy(t->id, id, strlen(id) + 1);
+    map_set(w->tokens, id, t);
+    return t;
+}
+
+struct block *block_make(struct world *w, const char *id)
+{
+    struct block *b = mem_new(sizeof(*b));
+    uint32_t i = w->nblocks;
+
+    assert(strlen(id) < sizeof(b->id));
+    memcpy(b->id, id, strlen(id) + 1);
+    map_set(w->block_ids, id, b);
+    w->blocks = mem_grow(w->blocks, w->nblocks + 1, sizeof(*w->blocks));
+    for (; i > 0 && strcmp(w->blocks[i - 1]->id, id) > 0; i--)
+        w->blocks[i] = w->blocks[i - 1];
+    w->blocks[i] = b;
+    w->nblocks++;
+    return b;
+}
+
+uint64_t world_seq(const struct world *w)
+{
+    return w->seq;
+}
+
+uint64_t world_time_ms(const struct world *w)
+{
+    return w->time_ms;
+}
+
+uint64_t world_epoch(const struct world *w)
+{
+    return w->epoch;
+}
+
+uint64_t world_next_workload(const struct world *w)
+{
+    return w->next_workload;
+}
+
+uint32_t world_waiting(const struct world *w)
+{
+    return w->plan.waiting;
+}
+
+struct workload *world_workload(const struct world *w, uint64_t id)
+{
+    return map_get_id(w->workloads, id);
+}
+
+struct workload *world_by_key(const struct world *w, const char *who,
+                              const char *key)
+{
+    autofree char *both = mem_printf("%s\n%s", who, key);
+
+    return map_get(w->keys, both);
+}
+
+struct task *workload_task(const struct workload *wl, const char *name)
+{
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        if (strcmp(wl->tasks[i].spec->name, name) == 0)
+            return &wl->tasks[i];
+    return NULL;
+}
+
+enum workload_state workload_state(const struct workload *wl)
+{
+    if (wl->outcome != OUTCOME_NONE)
+        return WORKLOAD_ENDED;
+    if (wl->quarantined)
+        return WORKLOAD_QUARANTINED;
+    if (wl->paused)
+        return WORKLOAD_PAUSED;
+    return wl->started ? WORKLOAD_RUNNING : WORKLOAD_QUEUED;
+}
+
+struct tenant *world_tenant(const struct world *w, const char *name)
+{
+    struct tenant *t = map_get(w->tenants, name);
+
+    return t && !t->removed ? t : NULL;
+}
+
+struct token *world_token(const struct world *w, const char *id)
+{
+    return map_get(w->tokens, id);
+}
+
+struct block *world_block(const struct world *w, const char *id)
+{
+    return map_get(w->block_ids, id);
+}
+
+struct workload *world_next(const struct world *w, size_t *pos)
+{
+    return map_next(w->workloads, pos, NULL);
+}
+
+struct tenant *world_next_tenant(const struct world *w, size_t *pos)
+{
+    struct tenant *t;
+
+    do {
+        t = map_next(w->tenants, pos, NULL);
+    } while (t && t->removed);
+    return t;
+}
+
+struct token *world_next_token(const struct world *w, size_t *pos)
+{
+    return map_next(w->tokens, pos, NULL);
+}
+
+struct block *world_next_block(const struct world *w, size_t *pos)
+{
+    return *pos < w->nblocks ? w->blocks[(*pos)++] : NULL;
+}

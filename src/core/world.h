@@ -1,0 +1,262 @@
+#pragma once
+
+#include "core/event.h"
+#include "core/lease.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* world - everything Weir knows, and what it decides from it.
+ *
+ * Pure: no I/O, no clock, no randomness, no global.  State changes only
+ * through world_apply; world_step says which event the world itself wants to
+ * happen next.  The same events give the same world and the same decisions on
+ * every machine, so control plane, simulator, fuzzers and replay share it.
+ *
+ *   1. no device, CPU or memory is promised beyond what a block has;
+ *   2. a gang is planned whole or not at all, and so is a `together` set;
+ *   3. a task holds devices only between task.planned and its leases' ends;
+ *   4. at most one lease of a (workload, task, rank) is not ended, and its
+ *      generation is larger than that of every earlier one;
+ *   5. every attempt has exactly one end per lease, every task one end;
+ *   6. every task that waits has a reason (why.h).
+ *
+ * world_verify checks 1 to 5 on the whole state; tests call it after every
+ * event.
+ *
+ * Work per event is bounded: waiting tasks are kept by shape (equal needs), so
+ * that a shape that does not fit is asked about once, not once a task.
+ */
+#define TASK_STATES(X) \
+    X(BLOCKED, "blocked")    /* its needs have not ended */ \
+    X(WAITING, "waiting")    /* ready; waits for room, a retry's time or an unpause */ \
+    X(STARTING, "starting")  /* planned, not all ranks claimed */ \
+    X(RUNNING, "running")    /* every rank claimed its lease */ \
+    X(ENDING, "ending")      /* told to stop */ \
+    X(ENDED, "ended")
+enum task_state {
+#define X(name, text) TASK_##name,
+    TASK_STATES(X)
+#undef X
+    TASK_STATE_COUNT
+};
+const char *task_state_name(enum task_state s);
+
+enum workload_state {        /* worked out from its tasks */
+    WORKLOAD_QUEUED,         /* nothing ran yet */
+    WORKLOAD_RUNNING,        /* something runs, or has run and more will */
+    WORKLOAD_PAUSED,
+    WORKLOAD_QUARANTINED,    /* after a restore: an operator decides */
+    WORKLOAD_ENDED,
+};
+const char *workload_state_name(enum workload_state s);
+
+struct lease {
+    struct task *task;
+    struct block *block;
+    enum lease_state state;
+    uint32_t rank, gen;
+    struct grant grant;
+    uint64_t planned_ms, claimed_ms;
+    struct lease *next_on_block, *prev_on_block;
+};
+
+/* Something due at a time; in at most one of the world's heaps. */
+struct timer {
+    uint64_t due_ms;
+    uint32_t slot;
+    bool of_workload, asleep;
+};
+
+struct task {
+    struct workload *workload;
+    const struct spec_task *spec;
+    uint32_t index;
+    uint8_t state, outcome, cause;     /* enum task_state, outcome, spec_cause */
+    bool stopping;                     /* task.stopping was journalled */
+    bool aborting, force;
+    uint8_t stop_cause;                /* enum spec_cause */
+    int status;
+    uint32_t gen;                      /* of the newest attempt; 0: none yet */
+    uint32_t tries;                    /* attempts that counted against retries */
+    uint32_t needs_left;
+    uint64_t since_ms;                 /* of this state */
+    uint64_t ready_ms;                 /* first time it could have started */
+    uint64_t not_before_ms;            /* back-off of a retry */
+    uint64_t started_ms, ended_ms;     /* first start, last end */
+    uint64_t used_wall_ms, used_gpu_ms;
+    struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
+    uint32_t leases_left;              /* not ended yet */
+    uint32_t unclaimed;                /* of those: still planned */
+    uint32_t losses;                   /* attempts lost in a row, none claimed */
+    uint64_t attempt_ms;               /* first claim of the living attempt; 0: none */
+    bool forced;                       /* a task.stopping with force was journalled */
+    /* The world's own: in which of its lists the task is. */
+    bool dirty;
+    uint32_t todo_slot, queue_slot;
+    struct timer timer;                /* sleeps until, or is stopped at */
+    struct shape *queue;               /* in line there; NULL: not in line */
+    struct task *dirty_next;
+};
+
+struct workload {
+    uint64_t id;
+    struct spec *spec;
+    struct event_user user;
+    char *tenant_name, *who, *key, *hash;
+    struct tenant *tenant;
+    uint64_t submitted_ms, ended_ms, retry_of;
+    bool paused, aborting, force, quarantined;
+    enum outcome outcome;
+    struct task *tasks;                /* spec->ntasks */
+    uint32_t count[TASK_STATE_COUNT];
+    uint32_t outcomes[OUTCOME_COUNT];  /* of ended tasks */
+    uint64_t used_gpu_ms;
+    /* The world's own. */
+    struct graph *graph;               /* dependents, sets */
+    bool started;                      /* some task was planned once */
+    bool dirty, given;                 /* given: its row has been given once */
+    uint32_t expire_from;              /* tasks before it have ended */
+    uint32_t end_slot;
+    struct timer timer;                /* deadline or max_wait */
+    struct workload *next_gone, *dirty_next;
+};
+
+struct device {
+    char model[32];
+    uint64_t memory;
+    bool simulated;
+    uint32_t free_milli;
+};
+
+struct block {
+    char id[48], pool[64], engine[16], node[128], limits[32];
+    bool up, drained, simulated;
+    uint32_t ndevices;
+    struct device *devices;
+    uint64_t cpu_milli, cpu_free;
+    uint64_t memory, memory_free;
+    struct lease *leases;              /* not ended ones */
+    uint64_t up_ms;
+    bool dirty;                        /* the world's own */
+};
+
+struct tenant {
+    char name[SPEC_MAX_NAME + 1];
+    json_t *members;                   /* ["uid:1000", ...] */
+    uint32_t max_gpu_milli;            /* UINT32_MAX: unlimited */
+    uint32_t weight;
+    char *note;
+    uint32_t used_gpu_milli;           /* held right now */
+    uint64_t used_gpu_ms, used_cpu_ms, tasks_ended;
+    uint64_t created_ms;
+    uint32_t live;                     /* workloads that have not ended */
+    bool removed;
+    bool dirty;                        /* the world's own */
+};
+
+struct token {
+    char id[48], name[65], tenant[SPEC_MAX_NAME + 1], role[16], hash[65];
+    uint64_t created_ms, expires_ms;   /* expires 0: never */
+    struct event_user user;            /* what is submitted with it runs as them */
+    bool revoked;
+    bool dirty;                        /* the world's own */
+};
+
+/* Device-time since the beginning, in device-milliseconds (a fraction counts
+ * as its share); the four shares sum to total.
+ */
+struct meter {
+    uint64_t total, used, idle_nodemand, idle_frag, waste;
+    uint64_t cpu_total, cpu_used;      /* CPU-milliseconds times 1000 */
+};
+
+struct world;
+
+struct world *world_new(void);
+void world_free(struct world *w);
+
+/* Would this event be accepted now?  0, or -ENOENT (no such workload, task,
+ * tenant...), -EEXIST, -ESTALE (an old generation, or said already), -EBUSY,
+ * -EINVAL, -EDQUOT, each with a text for the person who asked.
+ */
+int world_check(const struct world *w, const struct event *e, struct err *err);
+
+/* Apply an event that world_check accepts; the same error when it does not,
+ * and then nothing has changed.  Takes e->spec (left NULL in *e).
+ */
+int world_apply(struct world *w, struct event *e, struct err *err);
+
+/* The next thing the world itself wants, to be journalled and applied before
+ * asking again: 1 and *ret filled (caller clears), or 0.  Same world, same now
+ * -> same answer.
+ */
+int world_step(struct world *w, uint64_t now_ms, struct event *ret);
+/* When world_step should be asked again if nothing else happens; UINT64_MAX:
+ * only after the next event.
+ */
+uint64_t world_wake_ms(const struct world *w);
+
+int world_verify(const struct world *w, struct err *err);
+
+/* The tables: one row per object, in the very form that the API shows.  Rows
+ * that changed since the last call are given once each; body NULL: the row is
+ * to be deleted.  A workload that has ended is given one last time and then
+ * forgotten: its row is its memory.
+ */
+enum world_table {
+    TABLE_WORKLOAD, TABLE_TASK, TABLE_BLOCK, TABLE_TENANT, TABLE_TOKEN,
+    TABLE_META, TABLE_COUNT
+};
+struct world_row {
+    enum world_table table;
+    char key[160];                     /* "12", "12/3", block id, tenant, token, "meter" */
+    uint64_t workload;                 /* of workload and task rows */
+    uint32_t task;
+    bool live;                         /* workload not ended: load it at start */
+    const char *tenant, *idem;         /* of workload rows: for indexes; idem may be NULL */
+    const struct spec *spec;           /* of a workload row the first time only: keep it beside */
+    const char *body;                  /* JSON text, borrowed for the call */
+};
+typedef int (*world_row_f)(const struct world_row *row, void *arg);
+int world_rows(struct world *w, world_row_f cb, void *arg);
+
+/* Start-up: give back every live row (workload rows with their spec, which is
+ * taken), in any order but workload before its tasks and tenants and blocks
+ * before workloads; then world_loaded once.
+ */
+int world_load(struct world *w, enum world_table table, const char *key,
+               const json_t *body, struct spec *spec, struct err *err);
+int world_loaded(struct world *w, uint64_t last_seq, uint64_t last_ms,
+                 struct err *err);
+
+/* Reading. */
+uint64_t world_seq(const struct world *w);
+uint64_t world_time_ms(const struct world *w);
+uint64_t world_epoch(const struct world *w);
+uint64_t world_next_workload(const struct world *w);     /* the id for the next submit */
+struct workload *world_workload(const struct world *w, uint64_t id);   /* live ones; NULL */
+struct workload *world_by_key(const struct world *w, const char *who, const char *key);
+struct task *workload_task(const struct workload *wl, const char *name);
+enum workload_state workload_state(const struct workload *wl);
+struct tenant *world_tenant(const struct world *w, const char *name);
+struct token *world_token(const struct world *w, const char *id);
+struct block *world_block(const struct world *w, const char *id);
+struct workload *world_next(const struct world *w, size_t *pos);       /* in order of id */
+struct tenant *world_next_tenant(const struct world *w, size_t *pos);
+struct token *world_next_token(const struct world *w, size_t *pos);
+struct block *world_next_block(const struct world *w, size_t *pos);
+void world_meter(const struct world *w, uint64_t now_ms, struct meter *ret);
+uint32_t world_waiting(const struct world *w);           /* tasks ready but not started */
+
+/* The rows' bodies, made now (caller owns): what the API shows. */
+json_t *view_workload(const struct workload *wl);
+json_t *view_task(const struct task *t);
+json_t *view_block(const struct block *b);
+json_t *view_tenant(const struct tenant *t);
+json_t *view_token(const struct token *t);               /* hash left out */
+json_t *view_meter(const struct meter *m);
