@@ -1,0 +1,172 @@
+#include "api/handlers.h"
+
+#include "api/api_int.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "core/world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Writes to what is there: workloads and nodes. */
+
+static void reply_target(struct call *c, unsigned status)
+{
+    autotarget struct target t = { 0 };
+
+    if (target_find(c, c->param[0], false, &t))
+        reply_json(c, status, show(c, target_view(&t)));
+}
+
+static void changed(struct call *c, uint64_t seq, uint64_t workload,
+                    void *arg)
+{
+    (void) seq;
+    (void) workload;
+    (void) arg;
+    reply_target(c, c->route->status);
+}
+
+/* The workload of the path, which has to be live; false: answered. */
+static bool find_live(struct call *c, struct target *t)
+{
+    if (!target_find(c, c->param[0], false, t))
+        return false;
+    if (t->live)
+        return true;
+    reply_error(c, 409, "%s has ended", c->param[0]);
+    return false;
+}
+
+/* Asked for again, perhaps because the first answer was lost: it is so. */
+static void set_paused(struct call *c, bool paused)
+{
+    autotarget struct target t = { 0 };
+    struct event e;
+
+    if (!find_live(c, &t))
+        return;
+    if (t.live->paused == paused) {
+        reply_target(c, c->route->status);
+        return;
+    }
+    call_event(c, &e, paused ? EVENT_PAUSED : EVENT_UNPAUSED);
+    e.workload = t.id;
+    call_propose(c, &e, changed, NULL);
+}
+
+void post_pause(struct call *c)
+{
+    set_paused(c, true);
+}
+
+void post_unpause(struct call *c)
+{
+    set_paused(c, false);
+}
+
+void post_abort(struct call *c)
+{
+    const char *task = json_get_str(c->body, "task", NULL);
+    autotarget struct target t = { 0 };
+    uint32_t index = EVENT_ALL;
+    struct event e;
+
+    if (!find_live(c, &t) || (task && !target_task(c, &t, task, &index)))
+        return;
+    call_event(c, &e, EVENT_ABORTING);
+    e.workload = t.id;
+    e.task = index;
+    e.force = json_get_bool(c->body, "force", false);
+    call_propose(c, &e, changed, NULL);
+}
+
+void post_release(struct call *c)
+{
+    autotarget struct target t = { 0 };
+    struct event e;
+
+    if (!find_live(c, &t))
+        return;
+    call_event(c, &e, EVENT_RELEASED);
+    e.workload = t.id;
+    e.force = json_get_bool(c->body, "abort", false);
+    call_propose(c, &e, changed, NULL);
+}
+
+static void reply_node(struct call *c)
+{
+    json_t *o = json_object();
+
+    json_put_str(o, "node", c->param[0]);
+    json_put_bool(o, "drained", c->route->handle == post_drain);
+    reply_json(c, 200, o);
+}
+
+static void node_changed(struct call *c, uint64_t seq, uint64_t workload,
+                         void *arg)
+{
+    (void) seq;
+    (void) workload;
+    (void) arg;
+    reply_node(c);
+}
+
+/* Blocks on the node that are not as wanted; -ENOENT: no such node. */
+static int blocks_left(const struct call *c, bool drained)
+{
+    const struct block *b;
+    size_t pos = 0;
+    int rc = -ENOENT;
+
+    while ((b = world_next_block(api_world(c->api), &pos))) {
+        if (strcmp(b->node, c->param[0]) == 0)
+            rc = (rc < 0 ? 0 : rc) + (b->drained != drained);
+    }
+    return rc;
+}
+
+static void set_drained(struct call *c, bool drained)
+{
+    int left = blocks_left(c, drained);
+    struct event e;
+
+    if (left < 0) {
+        reply_absent(c, "node", c->param[0]);
+    } else if (left == 0) {
+        reply_node(c);
+    } else {
+        call_event(c, &e, drained ? EVENT_NODE_DRAINED :
+                   EVENT_NODE_UNDRAINED);
+        (void) snprintf(e.node, sizeof e.node, "%s", c->param[0]);
+        call_propose(c, &e, node_changed, NULL);
+    }
+}
+
+void post_drain(struct call *c)
+{
+    set_drained(c, true);
+}
+
+void post_undrain(struct call *c)
+{
+    set_drained(c, false);
+}
+
+static void backed_up(struct call *c, uint64_t seq, uint64_t workload,
+                      void *arg)
+{
+    json_t *o = json_object();
+
+    (void) seq;
+    (void) workload;
+    (void) arg;
+    json_put_str(o, "file", json_get_str(c->body, "file", ""));
+    reply_json(c, 200, o);
+}
+
+void post_backup(struct call *c)
+{
+    call_backup(c, json_get_str(c->body, "file", ""), backed_up);
+}

@@ -1,0 +1,204 @@
+#include "api/handlers.h"
+
+#include "api/api_int.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "core/world.h"
+
+#include <string.h>
+
+/* What is there and what is free of it, in thousandths. */
+struct sum {
+    uint64_t devices, devices_free, cpus, cpus_free, memory, memory_free;
+};
+
+static void block_sum(const struct block *b, struct sum *s)
+{
+    if (!b->up)
+        return;
+    s->cpus += b->cpu_milli;
+    s->cpus_free += b->cpu_free;
+    s->memory += b->memory;
+    s->memory_free += b->memory_free;
+    for (uint32_t i = 0; i < b->ndevices; i++) {
+        s->devices += 1000;
+        s->devices_free += b->devices[i].free_milli;
+    }
+}
+
+static json_t *milli(uint64_t n)
+{
+    return n % 1000 ? json_real((double) n / 1000) :
+           json_integer((json_int_t) (n / 1000));
+}
+
+static void put_pair(json_t *o, const char *name, json_t *total, json_t *left)
+{
+    json_t *pair = json_object();
+
+    json_put(pair, "total", total);
+    json_put(pair, "free", left);
+    json_put(o, name, pair);
+}
+
+static void put_bytes(json_t *o, const char *name, uint64_t total,
+                      uint64_t left)
+{
+    put_pair(o, name, json_integer((json_int_t) total),
+             json_integer((json_int_t) left));
+}
+
+static bool has_device(const struct grant *g, uint32_t device)
+{
+    for (uint32_t i = 0; i < g->ndevices; i++) {
+        if (g->device[i] == device)
+            return true;
+    }
+    return false;
+}
+
+/* Of another tenant's lease only the share shows. */
+static json_t *lease_view(const struct call *c, const struct lease *l)
+{
+    const struct workload *wl = l->task->workload;
+    json_t *o = json_object();
+    char id[24];
+
+    json_put(o, "share", milli(l->grant.milli));
+    if (!auth_sees(c->api, &c->who, wl->tenant_name))
+        return o;
+    workload_id_print(wl->id, id, sizeof id);
+    json_put_str(o, "workload", id);
+    json_put_str(o, "task", l->task->spec->name);
+    json_put_u64(o, "rank", l->rank);
+    json_put_str(o, "tenant", wl->tenant_name);
+    return o;
+}
+
+static json_t *device_view(const struct call *c, const struct block *b,
+                           uint32_t index)
+{
+    const struct device *d = &b->devices[index];
+    json_t *o = json_object(), *leases = json_array();
+
+    json_put_u64(o, "index", index);
+    json_put_str(o, "model", d->model);
+    json_put_u64(o, "memory", d->memory);
+    json_put_bool(o, "simulated", d->simulated);
+    json_put(o, "free", milli(d->free_milli));
+    for (const struct lease *l = b->leases; l; l = l->next_on_block) {
+        if (has_device(&l->grant, index))
+            (void) json_array_append_new(leases, lease_view(c, l));
+    }
+    json_put(o, "leases", leases);
+    return o;
+}
+
+static json_t *node_view(const struct call *c, const struct block *b)
+{
+    json_t *o = json_object(), *devices = json_array();
+
+    json_put_str(o, "name", b->node);
+    json_put_str(o, "block", b->id);
+    json_put_bool(o, "up", b->up);
+    json_put_bool(o, "drained", b->drained);
+    json_put_bool(o, "simulated", b->simulated);
+    json_put_str(o, "limits", b->limits);
+    put_pair(o, "cpus", milli(b->cpu_milli), milli(b->cpu_free));
+    put_bytes(o, "memory", b->memory, b->memory_free);
+    for (uint32_t i = 0; i < b->ndevices; i++)
+        (void) json_array_append_new(devices, device_view(c, b, i));
+    json_put(o, "devices", devices);
+    return o;
+}
+
+/* The pool of that name; NULL when no block is in it. */
+static json_t *pool_view(const struct call *c, const char *name)
+{
+    json_t *nodes = json_array(), *o;
+    const struct block *b, *first = NULL;
+    bool simulated = false;
+    struct sum s = { 0 };
+    size_t pos = 0;
+
+    while ((b = world_next_block(api_world(c->api), &pos))) {
+        if (strcmp(b->pool, name) != 0)
+            continue;
+        first = first ? first : b;
+        simulated = simulated || b->simulated;
+        block_sum(b, &s);
+        (void) json_array_append_new(nodes, node_view(c, b));
+    }
+    if (!first) {
+        json_decref(nodes);
+        return NULL;
+    }
+    o = json_object();
+    json_put_str(o, "name", first->pool);
+    json_put_str(o, "engine", first->engine);
+    json_put_bool(o, "simulated", simulated);
+    put_pair(o, "devices", milli(s.devices), milli(s.devices_free));
+    put_pair(o, "cpus", milli(s.cpus), milli(s.cpus_free));
+    put_bytes(o, "memory", s.memory, s.memory_free);
+    json_put(o, "nodes", nodes);
+    return o;
+}
+
+static bool shown(const json_t *items, const char *name)
+{
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(items, i, o) {
+        if (strcmp(json_get_str(o, "name", ""), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void get_pools(struct call *c)
+{
+    json_t *items = json_array(), *o = json_object();
+    const struct block *b;
+    size_t pos = 0;
+
+    while ((b = world_next_block(api_world(c->api), &pos))) {
+        if (!shown(items, b->pool))
+            (void) json_array_append_new(items, pool_view(c, b->pool));
+    }
+    json_put(o, "items", items);
+    reply_json(c, 200, o);
+}
+
+void get_pool(struct call *c)
+{
+    json_t *o = pool_view(c, c->param[0]);
+
+    if (o)
+        reply_json(c, 200, o);
+    else
+        reply_absent(c, "pool", c->param[0]);
+}
+
+static void put_share(json_t *o, const char *name, uint64_t part,
+                      uint64_t total)
+{
+    json_put(o, name, json_real(total ? (double) part / (double) total : 0));
+}
+
+void get_waste(struct call *c)
+{
+    const struct world *w = api_world(c->api);
+    json_t *o = json_object();
+    struct meter m;
+
+    world_meter(w, api_now(c->api), &m);
+    put_share(o, "wr", m.waste + m.idle_frag, m.total);
+    put_share(o, "waste", m.waste, m.total);
+    put_share(o, "idle_frag", m.idle_frag, m.total);
+    put_share(o, "idle_nodemand", m.idle_nodemand, m.total);
+    put_share(o, "used", m.used, m.total);
+    json_put(o, "total_device_seconds", json_real((double) m.total / 1000));
+    json_put_u64(o, "waiting", world_waiting(w));
+    reply_json(c, 200, o);
+}
