@@ -133,6 +133,7 @@ void apply_token_created(struct world *w, struct event *e)
     copy_text(t->role, sizeof(t->role), e->data, "role");
     copy_text(t->hash, sizeof(t->hash), e->data, "hash");
     memcpy(t->tenant, e->tenant, sizeof(t->tenant));
+    t->user = e->user;
     t->created_ms = e->time_ms;
     t->expires_ms = json_get_u64(e->data, "expires_ms", 0);
     t->dirty = true;

@@ -185,7 +185,7 @@ json_t *event_to_json(const struct event *e, bool brief)
         put_field(j, e, &fields[i]);
     if (of_task(e->type) && e->task != EVENT_ALL)
         json_put_u64(j, "task", e->task);
-    if (e->type == EVENT_SUBMITTED) {
+    if (e->type == EVENT_SUBMITTED || e->type == EVENT_TOKEN_CREATED) {
         json_t *user = json_object();
 
         json_put_str(user, "name", e->user.name);

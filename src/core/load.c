@@ -308,6 +308,9 @@ static int load_token(struct world *w, const char *key, const json_t *body,
     load_text(t->tenant, sizeof(t->tenant), body, "tenant");
     load_text(t->role, sizeof(t->role), body, "role");
     load_text(t->hash, sizeof(t->hash), hidden, "hash");
+    load_text(t->user.name, sizeof(t->user.name), body, "user");
+    t->user.uid = (uint32_t) json_get_u64(body, "uid", 0);
+    t->user.gid = (uint32_t) json_get_u64(hidden, "gid", 0);
     t->created_ms = json_get_u64(hidden, "created_ms", 0);
     t->expires_ms = json_get_u64(hidden, "expires_ms", 0);
     t->revoked = json_get_bool(body, "revoked", false);

@@ -285,6 +285,8 @@ json_t *view_token(const struct token *t)
     if (t->tenant[0])
         json_put_str(j, "tenant", t->tenant);
     json_put_str(j, "role", t->role);
+    json_put_str(j, "user", t->user.name);
+    json_put_u64(j, "uid", t->user.uid);
     put_time(j, "created", t->created_ms);
     put_time(j, "expires", t->expires_ms);
     json_put_bool(j, "revoked", t->revoked);
@@ -296,6 +298,7 @@ json_t *view_token_row(const struct token *t)
     json_t *j = view_token(t), *hidden = json_object();
 
     json_put_str(hidden, "hash", t->hash);
+    json_put_u64(hidden, "gid", t->user.gid);
     json_put_u64(hidden, "created_ms", t->created_ms);
     json_put_u64(hidden, "expires_ms", t->expires_ms);
     json_put(j, "_", hidden);
