@@ -42,6 +42,15 @@ void clock_print(uint64_t wall_ms, char *buf, size_t size)
         buf[0] = '\0';
 }
 
+/* The byte `c`; where it is a capital, its small form will do. */
+static bool byte(const char **p, char c)
+{
+    if (**p != c && **p != (c | 0x20))
+        return false;
+    (*p)++;
+    return true;
+}
+
 /* Exactly n digits, then the byte `end` unless that is 0. */
 static bool number(const char **p, int n, char end, int *ret)
 {
@@ -52,10 +61,8 @@ static bool number(const char **p, int n, char end, int *ret)
             return false;
         value = value * 10 + (**p - '0');
     }
-    if (end && *(*p)++ != end)
-        return false;
     *ret = value;
-    return true;
+    return !end || byte(p, end);
 }
 
 /* Digits after a point, as many as there are; those past the third do not
@@ -79,13 +86,13 @@ static bool fraction(const char **p, int *ret_ms)
 /* 'Z' or +HH:MM or -HH:MM, and nothing after it. */
 static bool offset(const char *p, int *ret_minutes)
 {
-    int sign, h, m;
+    int sign = *p == '-' ? -1 : 1, h, m;
 
-    if (*p == 'Z' || *p == 'z')
-        return p[1] == '\0';
+    if (byte(&p, 'Z'))
+        return *p == '\0';
     if (*p != '+' && *p != '-')
         return false;
-    sign = *p++ == '-' ? -1 : 1;
+    p++;
     if (!number(&p, 2, ':', &h) || !number(&p, 2, '\0', &m) || *p ||
         h > 23 || m > 59)
         return false;
@@ -110,7 +117,7 @@ int clock_parse(const char *s, uint64_t *ret_wall_ms, struct err *err)
     int64_t seconds;
 
     if (!number(&p, 4, '-', &t.tm_year) || !number(&p, 2, '-', &t.tm_mon) ||
-        !number(&p, 2, '\0', &t.tm_mday) || (*p != 'T' && *p != 't') || !*p++ ||
+        !number(&p, 2, 'T', &t.tm_mday) ||
         !number(&p, 2, ':', &t.tm_hour) || !number(&p, 2, ':', &t.tm_min) ||
         !number(&p, 2, '\0', &t.tm_sec) || !fraction(&p, &ms) ||
         !offset(p, &east))
