@@ -199,6 +199,8 @@ void task_set_state(struct world *w, struct task *t, enum task_state state,
     }
     t->state = (uint8_t) state;
     t->since_ms = now_ms;
+    if (state == TASK_ENDED)           /* replay applies without settling */
+        heap_remove(&w->todo, t);
     task_dirty(w, t);
     task_timer(w, t);
     plan_task(w, t);
