@@ -35,7 +35,8 @@ enum spec_limit {
     SPEC_MAX_ALL_TEXT = 64 * 1024 * 1024, /* and of all tasks, unfolded */
 };
 #define SPEC_MAX_MS    UINT64_C(3155760000000)     /* 100 years */
-#define SPEC_MAX_AMOUNT (UINT64_C(1) << 60)        /* bytes; millionths of cost */
+/* Bytes, and millionths of cost. */
+#define SPEC_MAX_AMOUNT (UINT64_C(1) << 60)
 
 /* What a task has where the document says nothing. */
 enum { SPEC_CPU_MILLI = 1000, SPEC_BACKOFF_MS = 1000, SPEC_GRACE_MS = 10000 };
@@ -55,7 +56,7 @@ enum spec_when { SPEC_ON_SUCCESS, SPEC_ON_FAILURE, SPEC_ALWAYS };
     X(LOST, "lost")            /* its runner or block went away */ \
     X(LIMIT, "limit")          /* past its usage limit */ \
     X(ABORTED, "aborted")      /* somebody said so */ \
-    X(REFUSED, "refused")      /* could not be started: no such program, user or folder */ \
+    X(REFUSED, "refused")      /* no such program, user or folder */ \
     X(GANG, "gang")            /* another rank failed */
 
 enum spec_cause {
@@ -73,7 +74,8 @@ const char *spec_when_name(enum spec_when w);
 #define SPEC_SIGNALS(X) \
     X(HUP) X(INT) X(QUIT) X(USR1) X(USR2) X(ALRM) X(TERM) X(CONT) X(WINCH)
 const char *spec_signal_name(int sig);             /* "USR1"; NULL: not one */
-int spec_signal_parse(const char *s, int *ret);    /* "USR1", "SIGUSR1"; -EINVAL */
+/* "USR1" or "SIGUSR1"; else -EINVAL. */
+int spec_signal_parse(const char *s, int *ret);
 
 struct spec_pair {
     const char *key, *value;
@@ -82,7 +84,7 @@ struct spec_pair {
 struct spec_task {
     const char *name;
     const char *run;                   /* shell text, or NULL */
-    const char *const *argv;           /* NULL-terminated, or NULL; exactly one of both */
+    const char *const *argv;           /* or this, ended by NULL; never both */
     const char *image;                 /* for engines that have images */
     const struct spec_pair *mounts;    /* source, target */
     const struct spec_pair *env;
@@ -92,19 +94,19 @@ struct spec_task {
     const char *const *inputs, *const *outputs;
     uint32_t nmounts, nenv, nneeds, nmodels, ninputs, noutputs;
     enum spec_when when;
-    uint32_t together;                 /* 0: alone; else tasks of the same number start together */
+    uint32_t together;                 /* 0: alone; equal ones start together */
     uint32_t ranks;                    /* 1: no gang */
-    uint32_t gpu_milli;                /* per rank, in thousandths: 0, 1..999, or n*1000 */
+    uint32_t gpu_milli;                /* per rank: 0, 1..999, or n*1000 */
     uint32_t cpu_milli;                /* per rank; default 1000 */
-    uint64_t gpu_memory;               /* least memory of a device, bytes; 0: any */
-    uint64_t memory;                   /* per rank, bytes; 0: not limited and not planned */
+    uint64_t gpu_memory;               /* least bytes of a device; 0: any */
+    uint64_t memory;                   /* bytes per rank; 0: no limit or plan */
     uint32_t retry_count;
     uint32_t retry_on;                 /* bits 1u << SPEC_CAUSE_x */
     uint64_t retry_backoff_ms;         /* doubles each time */
     uint64_t timeout_ms;               /* 0: none */
     uint64_t limit_gpu_ms;             /* device-milliseconds; 0: none */
     uint64_t limit_wall_ms;            /* over all attempts; 0: none */
-    uint64_t limit_cost_micro;         /* millionths of the currency unit; 0: none */
+    uint64_t limit_cost_micro;         /* millionths of a unit; 0: none */
     int stop_signal;                   /* checkpoint.signal, default SIGTERM */
     const char *stop_command;          /* checkpoint.command, or NULL */
     uint64_t stop_grace_ms;            /* before SIGKILL; default 10 s */

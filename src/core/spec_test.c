@@ -332,7 +332,8 @@ static void graph_make(struct graph *g, const char *const *edges)
 
         if (e[0] == '+') {
             for (e++; *e; e++)
-                g->tasks[*e - 'a'].together = 1 + (uint32_t) ((*edges)[1] - 'a');
+                g->tasks[*e - 'a'].together =
+                    1 + (uint32_t) ((*edges)[1] - 'a');
             continue;
         }
         g->needs[e[0] - 'a'][g->tasks[e[0] - 'a'].nneeds++] =
