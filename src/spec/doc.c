@@ -61,12 +61,8 @@ static void unknown_param(struct reader *r, const char *name)
     near_init(&near, name);
     while (map_next(r->params, &pos, &known))
         near_try(&near, known);
-    if (near.best)
-        reader_problem(r, NULL, "no parameter '%s'; did you mean '%s'?",
-                       quoted(name).s, near.best);
-    else
-        reader_problem(r, NULL, "no parameter '%s' in this document",
-                       quoted(name).s);
+    reader_problem_near(r, NULL, &near, " in this document",
+                        "no parameter '%s'", quoted(name).s);
 }
 
 static void give(struct reader *r, struct map *given,

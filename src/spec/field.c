@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define IN(s, m)   offsetof(struct s, m), sizeof(((struct s *) 0)->m)
+#define IN(s, m) \
+    offsetof(struct s, m), sizeof(__typeof__(((struct s *) 0)->m))
 #define TASK(m)    IN(draft, task.m), 0
 #define TASK_N(m, n) IN(draft, task.m), offsetof(struct draft, task.n)
 #define HEAD(m)    IN(spec, m), 0
@@ -222,7 +223,8 @@ static void list_names(const struct table *t, unsigned use, struct near *near,
         if (!(t->fields[i].use & use))
             continue;
         near_try(near, t->fields[i].name);
-        buf_printf(names, "%s%s", names->len ? ", " : "", t->fields[i].name);
+        buf_printf(names, "%s%s", names->len ? ", " : "; expected one of ",
+                   t->fields[i].name);
     }
 }
 
@@ -240,12 +242,8 @@ void field_unknown(struct reader *r, const struct node *key,
         list_names(t, use, &near, &names);
     if (more && !reader_full(r))
         list_names(more, use, &near, &names);
-    if (near.best)
-        reader_problem(r, key, "unknown key '%s'; did you mean '%s'?",
-                       quoted(key->text).s, near.best);
-    else
-        reader_problem(r, key, "unknown key '%s'; expected one of %s",
-                       quoted(key->text).s, buf_text(&names));
+    reader_problem_near(r, key, &near, buf_text(&names), "unknown key '%s'",
+                        quoted(key->text).s);
 }
 
 void field_read(struct reader *r, const struct field *f, const struct node *n,

@@ -90,5 +90,11 @@ void field_read(struct reader *r, const struct field *f, const struct node *n,
 /* Read a mapping with known keys. */
 void field_read_table(struct reader *r, const struct table *t,
                       const struct node *n, void *base);
+/* The member of `base` that the field names. */
+static inline void *field_member(const struct field *f, void *base)
+{
+    return (char *) base + f->at;
+}
+
 /* Back to what it is in `init`. */
 void field_reset(const struct field *f, void *base, const void *init);

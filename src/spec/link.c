@@ -45,11 +45,7 @@ static void unknown_task(struct linker *l, const struct node *n,
     for (unsigned i = 0; i < NEAR_TRIES && !reader_full(l->r) &&
          map_next(l->ts->names, &pos, &known); i++)
         near_try(&near, known);
-    if (near.best)
-        reader_problem(l->r, n, "no task '%s'; did you mean '%s'?",
-                       quoted(name).s, near.best);
-    else
-        reader_problem(l->r, n, "no task '%s'", quoted(name).s);
+    reader_problem_near(l->r, n, &near, "", "no task '%s'", quoted(name).s);
 }
 
 /* Names to indexes.  Tasks of one matrix share the result when the names have

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "core/spec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,8 +87,8 @@ static int attach(struct maker *m, const struct node *n, yaml_mark_t at)
         return 0;
     }
     if (m->npending == m->cap) {
-        m->cap = m->cap ? m->cap * 2 : 64;
-        m->pending = mem_grow(m->pending, m->cap, sizeof(*m->pending));
+        m->cap *= 2;
+        m->pending = mem_grow(m->pending, m->cap, sizeof(void *));
     }
     m->pending[m->npending++] = n;
     return 0;
@@ -180,10 +181,11 @@ static int on_close(struct maker *m, const yaml_event_t *e)
     struct open *o = &m->stack[--m->depth];
     size_t count = m->npending - o->first;
     struct node *n = o->node;
-    void *copy = spec_arena_alloc(m->arena, count * sizeof(*m->pending));
+    void *copy = spec_arena_alloc(m->arena, count * sizeof(void *));
 
+    assert(n);                         /* libyaml closes what it opened */
     if (count)
-        memcpy(copy, m->pending + o->first, count * sizeof(*m->pending));
+        memcpy(copy, m->pending + o->first, count * sizeof(void *));
     m->npending = o->first;
     add_up(n, copy, count);
     if (n->kind == NODE_LIST) {
@@ -351,6 +353,8 @@ int node_read(const char *text, size_t len, struct spec_arena *arena,
         len = joined.len;
     }
     m.anchors = map_new();
+    m.cap = 64;
+    m.pending = mem_array(m.cap, sizeof(void *));
     rc = parse(&m, text, len);
     map_free(m.anchors);
     free(m.pending);

@@ -2,6 +2,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/near.h"
 #include "base/utf8.h"
 #include "core/spec.h"
 #include "spec/template.h"
@@ -131,6 +132,22 @@ void reader_problem(struct reader *r, const struct node *n,
     va_end(ap);
 }
 
+void reader_problem_near(struct reader *r, const struct node *n,
+                         const struct near *near, const char *otherwise,
+                         const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void) vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (near->best)
+        reader_problem(r, n, "%s; did you mean '%s'?", text, near->best);
+    else
+        reader_problem(r, n, "%s%s", text, otherwise);
+}
+
 void reader_expected(struct reader *r, const struct node *n,
                      const char *expected)
 {
@@ -167,6 +184,16 @@ const char *reader_text(struct reader *r, const struct node *n,
     if (!n->templated)
         return n->text;
     return template_expand(r, n) ? buf_text(&r->text) : NULL;
+}
+
+const char *reader_keep(struct reader *r, const struct node *n,
+                        const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    if (!n->templated)
+        return text;                   /* of the node itself */
+    return memcpy(spec_arena_alloc(r->scratch, size), text, size);
 }
 
 const char *reader_param(const struct reader *r, const char *name)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct map;
+struct near;
 struct spec;
 struct spec_arena;
 
@@ -58,6 +59,11 @@ void reader_problem(struct reader *r, const struct node *n,
 void reader_problem_at(struct reader *r, unsigned line, unsigned column,
                        const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same, with "did you mean" when a word is near; else with `otherwise`. */
+void reader_problem_near(struct reader *r, const struct node *n,
+                         const struct near *near, const char *otherwise,
+                         const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 /* "expected a size such as 40Gi, got a list" */
 void reader_expected(struct reader *r, const struct node *n,
                      const char *expected);
@@ -71,6 +77,10 @@ bool reader_full(const struct reader *r);
  */
 const char *reader_text(struct reader *r, const struct node *n,
                         const char *expected);
+
+/* That text for as long as the reading lasts. */
+const char *reader_keep(struct reader *r, const struct node *n,
+                        const char *text);
 
 /* The value of a parameter, or NULL. */
 const char *reader_param(const struct reader *r, const char *name);

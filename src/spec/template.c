@@ -48,12 +48,8 @@ static void unknown_name(struct reader *r, const struct node *n,
         near_try(&near, m->axes[i].name);
     while (!reader_full(r) && map_next(r->params, &pos, &known))
         near_try(&near, known);
-    if (near.best)
-        reader_problem(r, n, "unknown parameter '%s'; did you mean '%s'?",
-                       quoted(name).s, near.best);
-    else
-        reader_problem(r, n, "unknown parameter '%s'; expected a name from "
-                       "'parameters' or 'matrix'", quoted(name).s);
+    reader_problem_near(r, n, &near, "; expected a name from 'parameters' or "
+                        "'matrix'", "unknown parameter '%s'", quoted(name).s);
 }
 
 /* The name after "{{"; *ret_end is behind its "}}".  False: not of the form. */
@@ -64,7 +60,7 @@ static bool get_name(const char *p, char name[SPEC_MAX_NAME + 1],
 
     while (*p == ' ')
         p++;
-    while (is_word(p[n]) && n < SPEC_MAX_NAME)
+    while (n < SPEC_MAX_NAME && is_word(p[n]))
         n++;
     memcpy(name, p, n);
     name[n] = '\0';

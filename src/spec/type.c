@@ -26,25 +26,22 @@
     "{\"$ref\":\"#/$defs/template\"}]}"
 #define DURATION "([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?"
 
-static void *at(void *base, size_t offset)
-{
-    return (char *) base + offset;
-}
-
 static void put_text(struct reader *r, const struct field *f, void *base,
                      const char *text)
 {
-    *(const char **) at(base, f->at) = spec_str(r->spec, text, strlen(text));
+    const char **member = field_member(f, base);
+
+    *member = spec_str(r->spec, text, strlen(text));
 }
 
 static void put_u32(const struct field *f, void *base, uint64_t value)
 {
-    *(uint32_t *) at(base, f->at) = (uint32_t) value;
+    *(uint32_t *) field_member(f, base) = (uint32_t) value;
 }
 
 static void put_u64(const struct field *f, void *base, uint64_t value)
 {
-    *(uint64_t *) at(base, f->at) = value;
+    *(uint64_t *) field_member(f, base) = value;
 }
 
 /* -- texts ---------------------------------------------------------------- */
@@ -98,21 +95,21 @@ const struct type type_text = {
     .schema = "{" ANY_TEXT ",\"minLength\":1}",
 };
 
-#define NAME_PATTERN "^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+#define NAME \
+    "{\"anyOf\":[{\"type\":[\"string\",\"integer\"],\"pattern\":" \
+    "\"^[A-Za-z0-9][A-Za-z0-9_.-]*$\",\"maxLength\":128}," \
+    "{\"$ref\":\"#/$defs/template\"}]}"
+
 const struct type type_name = {
     .expected = "a name (a letter or digit, then letters, digits, '_', '.' "
                 "and '-', at most 128)",
     .read = read_name,
-    .schema = "{\"anyOf\":[{\"type\":[\"string\",\"integer\"],\"pattern\":\""
-              NAME_PATTERN "\",\"maxLength\":128},"
-              "{\"$ref\":\"#/$defs/template\"}]}",
+    .schema = NAME,
 };
 const struct type type_together = {
     .expected = "a name that the tasks of one set share",
     .read = read_name,
-    .schema = "{\"anyOf\":[{\"type\":[\"string\",\"integer\"],\"pattern\":\""
-              NAME_PATTERN "\",\"maxLength\":128},"
-              "{\"$ref\":\"#/$defs/template\"}]}",
+    .schema = NAME,
 };
 const struct type type_path = {
     .expected = "an absolute path such as /data",
@@ -134,12 +131,8 @@ static void unknown_word(struct reader *r, const struct node *n,
         buf_str(&list, words[i]);
         near_try(&near, words[i]);
     }
-    if (near.best)
-        reader_problem(r, n, "expected %s, got '%s'; did you mean '%s'?",
-                       buf_text(&list), quoted(got).s, near.best);
-    else
-        reader_problem(r, n, "expected %s, got '%s'", buf_text(&list),
-                       quoted(got).s);
+    reader_problem_near(r, n, &near, "", "expected %s, got '%s'",
+                        buf_text(&list), quoted(got).s);
 }
 
 static int word_index(const char *const *words, const char *s)
@@ -157,7 +150,7 @@ static void read_word(struct reader *r, const struct field *f,
     int i = s ? word_index(f->words, s) : -1;
 
     if (i >= 0)
-        *(unsigned *) at(base, f->at) = (unsigned) i;
+        *(unsigned *) field_member(f, base) = (unsigned) i;
     else if (s)
         unknown_word(r, n, f->words, s);
 }
@@ -178,7 +171,7 @@ static void read_signal(struct reader *r, const struct field *f,
 {
     const char *s = reader_text(r, n, f->type->expected);
 
-    if (s && spec_signal_parse(s, at(base, f->at)) < 0)
+    if (s && spec_signal_parse(s, field_member(f, base)) < 0)
         unknown_word(r, n, f->words, s);
 }
 
@@ -388,7 +381,7 @@ static void read_priority(struct reader *r, const struct field *f,
         reader_problem(r, n, "expected %s, got '%s'", f->type->expected,
                        quoted(s).s);
     else
-        *(int *) at(base, f->at) = s[0] == '-' ? -(int) v : (int) v;
+        *(int *) field_member(f, base) = s[0] == '-' ? -(int) v : (int) v;
 }
 
 const struct type type_ranks = {

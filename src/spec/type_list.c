@@ -15,16 +15,11 @@ enum { MAX_WORD = 128, MAX_LABEL = 256, MAX_MODELS = 64 };
 #define MAPPING \
     "{\"type\":\"object\",\"additionalProperties\":" ITEM "}"
 
-static void *at(void *base, size_t offset)
-{
-    return (char *) base + offset;
-}
-
 static void put_list(const struct field *f, void *base, const void *v,
                      uint32_t n)
 {
-    *(const void **) at(base, f->at) = v;
-    *(uint32_t *) at(base, f->count_at) = n;
+    *(const void **) field_member(f, base) = v;
+    *(uint32_t *) (void *) ((char *) base + f->count_at) = n;
 }
 
 static bool short_enough(struct reader *r, const struct node *n,
@@ -91,7 +86,7 @@ static void read_argv(struct reader *r, const struct field *f,
     if (v && !v[0][0])
         reader_problem(r, n, "the first entry names the program and is empty");
     else if (v)
-        *(const char ***) at(base, f->at) = v;
+        *(const char ***) field_member(f, base) = v;
 }
 
 static void read_names(struct reader *r, const struct field *f,
@@ -134,7 +129,8 @@ static void read_pairs(struct reader *r, const struct field *f,
         return;
     v = spec_alloc(r->spec, n->count * sizeof(*v));
     for (uint32_t i = 0; i < n->count; i++) {
-        const struct node *key = n->members[i].key, *value = n->members[i].value;
+        const struct node *key = n->members[i].key;
+        const struct node *value = n->members[i].value;
         const char *s;
 
         if (!valid(key->text))
@@ -272,22 +268,16 @@ static void read_needs(struct reader *r, const struct field *f,
         return;
     }
     needs->names = spec_arena_alloc(r->scratch, count * sizeof(*needs->names));
-    needs->at = spec_arena_alloc(r->scratch, count * sizeof(*needs->at));
+    needs->at = spec_arena_alloc(r->scratch, count * sizeof(void *));
     for (uint32_t i = 0; i < count; i++) {
         const char *s = reader_text(r, items[i], f->type->expected);
 
         if (!s)
             continue;
-        if (items[i]->templated) {
-            char *copy = spec_arena_alloc(r->scratch, strlen(s) + 1);
-
-            memcpy(copy, s, strlen(s));
-            s = copy;
-        }
-        needs->names[needs->count] = s;
+        needs->names[needs->count] = reader_keep(r, items[i], s);
         needs->at[needs->count++] = items[i];
     }
-    *(struct needs **) at(base, f->at) = needs;
+    *(struct needs **) field_member(f, base) = needs;
 }
 
 const struct type type_needs = {
@@ -315,7 +305,6 @@ static void read_axis(struct reader *r, const struct field *f,
                                     n->count * sizeof(*axis->values));
     for (uint32_t i = 0; i < n->count; i++) {
         const char *s = reader_text(r, n->items[i], f->type->expected);
-        char *copy;
 
         if (!s)
             continue;
@@ -325,9 +314,7 @@ static void read_axis(struct reader *r, const struct field *f,
         if (i < 256 && twice(axis, s))
             reader_problem(r, n->items[i], "the value '%s' is there twice",
                            quoted(s).s);
-        copy = spec_arena_alloc(r->scratch, strlen(s) + 1);
-        memcpy(copy, s, strlen(s));
-        axis->values[axis->count++] = copy;
+        axis->values[axis->count++] = reader_keep(r, n->items[i], s);
     }
 }
 
@@ -368,7 +355,7 @@ static void read_matrix(struct reader *r, const struct field *f,
         reader_pop(r);
     }
     if (reader_problems(r) == before)
-        *(struct matrix **) at(base, f->at) = m;
+        *(struct matrix **) field_member(f, base) = m;
 }
 
 const struct type type_matrix = {
