@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/home.h"
+#include "spec/doc.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -340,4 +341,9 @@ int control_restore(const char *state_dir, const char *backup,
     if (rc < 0)
         return rc;
     return store_restore(backup, db, clock_wall_ms(), err);
+}
+
+const char *control_schema(void)
+{
+    return doc_schema();
 }

@@ -37,3 +37,6 @@ int control_run(const struct control_conf *conf, struct err *err);
  */
 int control_restore(const char *state_dir, const char *backup,
                     struct err *err);
+
+/* The JSON Schema of the document, as text; static. */
+const char *control_schema(void);

@@ -1,0 +1,186 @@
+#include "cli/verbs.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/call.h"
+
+#include <stdio.h>
+
+/* The verbs that do one thing to one workload. */
+
+/* POST it; with -o json the answer is printed, else `said` and the id. */
+static int act(struct cli *c, const char *id, const char *what,
+               const json_t *body, const char *said)
+{
+    autofree char *path = call_path("/v1/workloads/%s/", id);
+    autofree char *whole = mem_printf("%s%s", path, what);
+    autojson json_t *reply = NULL;
+    int rc = call_json(c, "POST", whole, body, &reply);
+
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON)
+        return print_json(c, reply);
+    return printf("%s %s\n", json_get_str(reply, "id", id), said) < 0
+               ? CLI_BROKEN : 0;
+}
+
+/* ---- abort ---- */
+
+struct abort_opts {
+    bool force;
+};
+
+static const struct opt abort_opts[] = {
+    { "force", 'f', NULL, "kill at once: no grace, no checkpoint", OPT_FLAG,
+      offsetof(struct abort_opts, force) },
+    { .kind = OPT_END },
+};
+
+static int run_abort(struct cli *c, const void *opts)
+{
+    const struct abort_opts *o = opts;
+    autojson json_t *body = json_object();
+    autofree char *id = NULL;
+    autofree char *task = NULL;
+    autofree char *said = NULL;
+    int rc = cli_target(c, c->args[0], &id, &task);
+
+    if (rc != 0)
+        return rc;
+    if (task[0])
+        json_put_str(body, "task", task);
+    if (o->force)
+        json_put_bool(body, "force", true);
+    said = task[0] ? mem_printf("is ending its task %s", task)
+                   : mem_str("is ending");
+    return act(c, id, "abort", body, said);
+}
+
+const struct verb verb_abort = {
+    .name = "abort",
+    .summary = "end a workload, or one task of it",
+    .usage = "WORKLOAD[/TASK] [--force]",
+    .about = "Running tasks get their stop signal and their grace first.",
+    .examples = "weir abort w12\n"
+                "weir abort w12/train      # what needs it is then skipped\n"
+                "weir abort w12 --force    # at once",
+    .opts = abort_opts,
+    .size = sizeof(struct abort_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_abort,
+};
+
+/* ---- retry ---- */
+
+static int run_retry(struct cli *c, const void *opts)
+{
+    autofree char *id = NULL;
+    autofree char *said = NULL;
+    int rc = cli_workload(c, c->args[0], &id);
+
+    (void) opts;
+    if (rc != 0)
+        return rc;
+    said = mem_printf("submitted, as a retry of %s", id);
+    return act(c, id, "retry", NULL, said);
+}
+
+const struct verb verb_retry = {
+    .name = "retry",
+    .summary = "submit an ended workload again, keeping what had succeeded",
+    .usage = "WORKLOAD",
+    .about = "",
+    .examples = "weir retry w12",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_retry,
+};
+
+/* ---- pause and unpause ---- */
+
+static int run_pause(struct cli *c, const void *opts)
+{
+    autofree char *id = NULL;
+    int rc = cli_workload(c, c->args[0], &id);
+
+    (void) opts;
+    return rc ? rc : act(c, id, "pause", NULL,
+                         "is paused; what runs goes on, nothing new starts");
+}
+
+static int run_unpause(struct cli *c, const void *opts)
+{
+    autofree char *id = NULL;
+    int rc = cli_workload(c, c->args[0], &id);
+
+    (void) opts;
+    return rc ? rc : act(c, id, "unpause", NULL, "goes on");
+}
+
+const struct verb verb_pause = {
+    .name = "pause",
+    .summary = "hold a workload in the queue",
+    .usage = "WORKLOAD",
+    .about = "What runs goes on; nothing more of it starts.",
+    .examples = "weir pause w12",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_pause,
+};
+
+const struct verb verb_unpause = {
+    .name = "unpause",
+    .summary = "let a paused workload go on",
+    .usage = "WORKLOAD",
+    .about = "",
+    .examples = "weir unpause w12",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_unpause,
+};
+
+/* ---- release ---- */
+
+struct release_opts {
+    bool abort;
+};
+
+static const struct opt release_opts[] = {
+    { "abort", 0, NULL, "end it instead of queueing it again", OPT_FLAG,
+      offsetof(struct release_opts, abort) },
+    { .kind = OPT_END },
+};
+
+static int run_release(struct cli *c, const void *opts)
+{
+    const struct release_opts *o = opts;
+    autojson json_t *body = json_object();
+    autofree char *id = NULL;
+    int rc = cli_workload(c, c->args[0], &id);
+
+    if (rc != 0)
+        return rc;
+    json_put_bool(body, "abort", o->abort);
+    return act(c, id, "release", body,
+               o->abort ? "is ending" : "is queued again");
+}
+
+const struct verb verb_release = {
+    .name = "release",
+    .summary = "let go of a workload that a restore put in quarantine",
+    .usage = "WORKLOAD [--abort]",
+    .about = "After a restore from a backup Weir does not know whether what "
+             "ran then has\nrun further since; an operator decides.",
+    .examples = "weir release w12            # queue it again\n"
+                "weir release w12 --abort    # end it",
+    .opts = release_opts,
+    .size = sizeof(struct release_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_release,
+};

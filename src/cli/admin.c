@@ -1,0 +1,225 @@
+#include "cli/verbs.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/call.h"
+#include "control/control.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- node drain, undrain ---- */
+
+static int act_node(struct cli *c, const char *what, const char *said)
+{
+    autofree char *node = call_path("/v1/nodes/%s/", c->args[0]);
+    autofree char *path = mem_printf("%s%s", node, what);
+    autojson json_t *reply = NULL;
+    int rc = call_json(c, "POST", path, NULL, &reply);
+
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON)
+        return print_json(c, reply);
+    return printf("%s %s\n", c->args[0], said) < 0 ? CLI_BROKEN : 0;
+}
+
+static int run_drain(struct cli *c, const void *opts)
+{
+    (void) opts;
+    return act_node(c, "drain", "is drained: nothing new starts there");
+}
+
+static int run_undrain(struct cli *c, const void *opts)
+{
+    (void) opts;
+    return act_node(c, "undrain", "is in use again");
+}
+
+const struct verb verb_node_drain = {
+    .name = "node drain",
+    .summary = "start nothing new on a node; what runs there goes on",
+    .usage = "NODE",
+    .about = "",
+    .examples = "weir node drain gpu07    # 'weir pool show' names the nodes",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_NODE,
+    .run = run_drain,
+};
+
+const struct verb verb_node_undrain = {
+    .name = "node undrain",
+    .summary = "use a drained node again",
+    .usage = "NODE",
+    .about = "",
+    .examples = "weir node undrain gpu07",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_NODE,
+    .run = run_undrain,
+};
+
+/* ---- backup ---- */
+
+/* The control plane writes the file, so the path must mean the same there. */
+static char *absolute(const char *path)
+{
+    autofree char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+    return here ? mem_printf("%s/%s", here, path) : mem_str(path);
+}
+
+static int run_backup(struct cli *c, const void *opts)
+{
+    autofree char *file = absolute(c->args[0]);
+    autojson json_t *body = json_object();
+    autojson json_t *reply = NULL;
+    int rc;
+
+    (void) opts;
+    json_put_str(body, "file", file);
+    rc = call_json(c, "POST", "/v1/backup", body, &reply);
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON)
+        return print_json(c, reply);
+    return printf("backed up to %s\n", file) < 0 ? CLI_BROKEN : 0;
+}
+
+const struct verb verb_backup = {
+    .name = "backup",
+    .summary = "copy the store into a new file, while everything goes on",
+    .usage = "FILE",
+    .about = "The control plane writes FILE, on its own machine, as its own "
+             "user.",
+    .examples = "weir backup /backup/weir-$(date +%F).db",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_FILE,
+    .run = run_backup,
+};
+
+/* ---- restore ---- */
+
+struct restore_opts {
+    const char *state;
+};
+
+static const struct opt restore_opts[] = {
+    { "state", 0, "DIR", "the state folder", OPT_TEXT,
+      offsetof(struct restore_opts, state) },
+    { .kind = OPT_END },
+};
+
+static int restore_exit(int rc)
+{
+    switch (rc) {
+    case -ENOENT:
+        return CLI_MISSING;
+    case -EBUSY:
+    case -EWOULDBLOCK:
+        return CLI_REFUSED;
+    case -EACCES:
+    case -EPERM:
+        return CLI_DENIED;
+    default:
+        return CLI_BROKEN;
+    }
+}
+
+static int run_restore(struct cli *c, const void *opts)
+{
+    const struct restore_opts *o = opts;
+    const char *state = o->state ? o->state : c->where.state;
+    struct err err = { 0 };
+    int rc = control_restore(state, c->args[0], &err);
+
+    if (rc < 0)
+        return cli_fail(c, restore_exit(rc), "%s", err.text);
+    if (c->out == OUT_JSON) {
+        autojson json_t *j = json_object();
+
+        json_put_str(j, "state", state);
+        json_put_str(j, "file", c->args[0]);
+        return print_json(c, j);
+    }
+    printf("%s is in the place of the store in %s\n"
+           "next: 'weir up', then 'weir ps' for what is in quarantine and "
+           "'weir release' for each\n", c->args[0], state);
+    return 0;
+}
+
+const struct verb verb_restore = {
+    .name = "restore",
+    .summary = "put a backup in the place of the store, while nothing runs",
+    .usage = "FILE [--state DIR]",
+    .about = "Refused while a control plane uses the state folder.  The old "
+             "store is kept\nbeside it.  What the backup does not show as "
+             "ended comes back in quarantine.",
+    .examples = "weir restore /backup/weir-2026-11-15.db",
+    .opts = restore_opts,
+    .size = sizeof(struct restore_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_FILE,
+    .run = run_restore,
+};
+
+/* ---- schema ---- */
+
+static int run_schema(struct cli *c, const void *opts)
+{
+    (void) opts;
+    return fputs(control_schema(), stdout) == EOF || putchar('\n') == EOF
+               ? cli_fail(c, CLI_BROKEN, "standard output: %s",
+                          strerror(errno))
+               : 0;
+}
+
+const struct verb verb_schema = {
+    .name = "schema",
+    .summary = "print the JSON Schema of the document",
+    .usage = "",
+    .about = "For editors that complete and check YAML.",
+    .examples = "weir schema > weir.schema.json",
+    .opts = no_opts,
+    .run = run_schema,
+};
+
+/* ---- version ---- */
+
+/* Ours, and the server's when there is one. */
+static int run_version(struct cli *c, const void *opts)
+{
+    autojson json_t *server = NULL;
+    autojson json_t *j = json_object();
+
+    (void) opts;
+    c->muted = true;
+    (void) call_get(c, &server, "/v1/version");
+    c->muted = false;
+    if (c->out == OUT_JSON) {
+        json_put_str(j, "version", WEIR_VERSION);
+        if (server)
+            json_put(j, "server", json_incref(server));
+        return print_json(c, j);
+    }
+    printf("weir %s\n", WEIR_VERSION);
+    if (server)
+        printf("server %s\n", json_get_str(server, "version", "?"));
+    return 0;
+}
+
+const struct verb verb_version = {
+    .name = "version",
+    .summary = "print the version of this program and of the control plane",
+    .usage = "",
+    .about = "",
+    .examples = "weir version",
+    .opts = no_opts,
+    .run = run_version,
+};

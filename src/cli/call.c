@@ -1,0 +1,211 @@
+#include "cli/call.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "net/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CALL_MS = 60 * 1000, PATH_MAX_BYTES = 64 * 1024 };
+
+int call_exit(int status)
+{
+    switch (status) {
+    case 400:
+        return CLI_USAGE;
+    case 401:
+    case 403:
+        return CLI_DENIED;
+    case 404:
+    case 410:
+        return CLI_MISSING;
+    case 413:
+    case 422:
+        return CLI_DOCUMENT;
+    case 409:
+    case 429:
+    case 503:
+    case 507:
+        return CLI_REFUSED;
+    default:
+        return CLI_BROKEN;
+    }
+}
+
+int call_lost(const struct cli *c, int rc, const struct err *err)
+{
+    const char *name = client_name(c->client);
+
+    if (rc == -ENOENT || rc == -ECONNREFUSED) {
+        if (c->where.server)
+            return cli_fail(c, CLI_UNREACHABLE, "nobody answers at %s (%s)",
+                            name, err->text);
+        return cli_fail(c, CLI_UNREACHABLE, "nobody answers at %s; start one "
+                        "with 'weir up'", name);
+    }
+    if (rc == -EACCES)
+        return cli_fail(c, CLI_DENIED, "%s: the socket is there, but not for "
+                        "this user", name);
+    return cli_fail(c, CLI_UNREACHABLE, "%s", err->text);
+}
+
+/* A document's complaints, one a line as compilers print them. */
+static void print_problems(const json_t *problems)
+{
+    const json_t *p;
+    size_t i;
+
+    json_array_foreach(problems, i, p) {
+        const char *field = json_get_str(p, "field", "");
+
+        fprintf(stderr, "%s:%" JSON_INTEGER_FORMAT ":%" JSON_INTEGER_FORMAT
+                ": %s%s%s\n", json_get_str(p, "file", "document"),
+                json_integer_value(json_object_get(p, "line")),
+                json_integer_value(json_object_get(p, "column")),
+                field, field[0] ? ": " : "", json_get_str(p, "text", "?"));
+    }
+}
+
+int call_refused(const struct cli *c, int status, const char *body, size_t len)
+{
+    int code = call_exit(status);
+    autojson json_t *j = NULL;
+    const json_t *problems;
+
+    if (json_read(body, len, CLIENT_BODY_MAX, &j, NULL) < 0)
+        return cli_fail(c, code, "the server answered %d", status);
+    problems = json_object_get(j, "problems");
+    if (json_array_size(problems) > 0 && !c->muted)
+        print_problems(problems);
+    return cli_fail(c, code, "%s",
+                    json_get_str(j, "detail",
+                                 json_get_str(j, "title", "refused")));
+}
+
+int call_json(struct cli *c, const char *method, const char *path,
+              const json_t *body, json_t **ret)
+{
+    autofree char *text = body ? json_text(body) : NULL;
+    struct client_request q = {
+        .method = method, .path = path, .timeout_ms = CALL_MS,
+        .type = text ? "application/json" : NULL,
+        .body = text, .len = text ? strlen(text) : 0,
+    };
+    struct client_reply r;
+    struct err err;
+    int rc = cli_connect(c);
+
+    if (rc != 0)
+        return rc;
+    rc = client_call(c->client, &q, &r, &err);
+    if (rc < 0)
+        return call_lost(c, rc, &err);
+    if (r.status >= 400)
+        rc = call_refused(c, r.status, buf_text(&r.body), r.body.len);
+    else if (ret && json_read(buf_text(&r.body), r.body.len, CLIENT_BODY_MAX,
+                              ret, &err) < 0)
+        rc = cli_fail(c, CLI_BROKEN, "%s %s: no JSON came back: %s", method,
+                      path, err.text);
+    client_reply_free(&r);
+    return rc;
+}
+
+static char *path_printf(const char *fmt, va_list ap)
+{
+    autobuf struct buf b = BUF_INIT(PATH_MAX_BYTES);
+
+    for (; *fmt; fmt++) {
+        if (fmt[0] == '%' && fmt[1] == 's') {
+            client_escape(&b, va_arg(ap, const char *));
+            fmt++;
+        } else {
+            buf_char(&b, *fmt);
+        }
+    }
+    return buf_take(&b);
+}
+
+char *call_path(const char *fmt, ...)
+{
+    va_list ap;
+    char *path;
+
+    va_start(ap, fmt);
+    path = path_printf(fmt, ap);
+    va_end(ap);
+    return path;
+}
+
+int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
+{
+    autofree char *path = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    path = path_printf(fmt, ap);
+    va_end(ap);
+    return call_json(c, "GET", path, NULL, ret);
+}
+
+/* "next" is a number for tasks and a text elsewhere. */
+static char *next_path(const char *path, const char *cursor,
+                       const json_t *next)
+{
+    autofree char *number = NULL;
+
+    if (json_is_string(next))
+        return mem_printf("%s&%s=%s", path, cursor, json_string_value(next));
+    number = json_text(next);
+    return mem_printf("%s&%s=%s", path, cursor, number);
+}
+
+int call_list(struct cli *c, const char *path, const char *cursor,
+              size_t most, json_t **ret)
+{
+    autojson json_t *all = json_array();
+    autofree char *at = mem_str(path);
+
+    for (;;) {
+        autojson json_t *page = NULL;
+        const json_t *next;
+        char *more;
+        int rc = call_json(c, "GET", at, NULL, &page);
+
+        if (rc != 0)
+            return rc;
+        (void) json_array_extend(all, json_object_get(page, "items"));
+        next = json_object_get(page, "next");
+        if (!next || json_is_null(next) ||
+            (most && json_array_size(all) >= most))
+            break;
+        more = next_path(path, cursor, next);
+        free(at);
+        at = more;
+    }
+    while (most && json_array_size(all) > most)
+        (void) json_array_remove(all, json_array_size(all) - 1);
+    *ret = json_object();
+    json_put(*ret, "items", take(all));
+    return 0;
+}
+
+int print_json(const struct cli *c, const json_t *j)
+{
+    if (json_dumpf(j, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER) < 0 ||
+        putchar('\n') == EOF)
+        return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
+    return 0;
+}
+
+int print_buf(const struct cli *c, const struct buf *b)
+{
+    if (fwrite(buf_text(b), 1, b->len, stdout) != b->len)
+        return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
+    return 0;
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct cli;
+struct client_reply;
+struct err;
+
+/* call - questions to the control plane, as a verb asks them.
+ *
+ * All return 0 or an exit status after saying what went wrong, so that a verb
+ * only hands it on.  Connects by itself.
+ */
+
+/* `body` may be NULL; *ret may be NULL when the answer does not matter,
+ * else it is owned by the caller.
+ */
+int call_json(struct cli *c, const char *method, const char *path,
+              const json_t *body, json_t **ret);
+/* GET of a path put together as by call_path. */
+int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Every page of a list: {"items": [...]}, at most `most` of them (0: all).
+ * `path` has its query begun ("...?limit=1000"); `cursor` is the name of the
+ * argument that takes "next".
+ */
+int call_list(struct cli *c, const char *path, const char *cursor,
+              size_t most, json_t **ret);
+
+/* A path with its variable parts escaped: each "%s" of `fmt`.  Caller frees. */
+char *call_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Say that no answer came (rc negative), or that the answer was no; returns
+ * the exit status.
+ */
+int call_lost(const struct cli *c, int rc, const struct err *err);
+int call_refused(const struct cli *c, int status, const char *body,
+                 size_t len);
+
+/* The exit status of an HTTP status of 400 or more. */
+int call_exit(int status);
+
+/* Print JSON for a person or jq: indented on standard output. */
+int print_json(const struct cli *c, const json_t *j);
+/* Print what was painted. */
+int print_buf(const struct cli *c, const struct buf *b);

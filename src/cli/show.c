@@ -1,0 +1,232 @@
+#include "cli/verbs.h"
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/call.h"
+#include "cli/print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct show_opts {
+    bool spec;
+};
+
+static const struct opt show_opts[] = {
+    { "spec", 0, NULL, "the document as Weir understood it, as JSON",
+      OPT_FLAG, offsetof(struct show_opts, spec) },
+    { .kind = OPT_END },
+};
+
+static const struct table_column task_columns[] = {
+    { .name = "TASK" }, { .name = "STATE" },
+    { .name = "ATTEMPT", .right = true }, { .name = "GPUS", .right = true },
+    { .name = "TIME", .right = true }, { .name = "WHERE" },
+    { .name = "END" }, { .name = "NEEDS", .wide = true }, { .name = NULL },
+};
+
+static const char *span_of(const json_t *t, char *buf)
+{
+    uint64_t from = human_time(t, "started"), to = human_time(t, "ended");
+    char age[HUMAN_SIZE];
+
+    buf[0] = '\0';
+    if (from && to >= from)
+        return human_span(to - from, buf);
+    if (from)
+        (void) snprintf(buf, HUMAN_SIZE, "%.20s", get_age(t, "started", age));
+    return buf;
+}
+
+/* "local 0,1": the block and its devices, of the first few ranks. */
+static char *where_of(const json_t *task)
+{
+    struct buf b = BUF_INIT(256);
+    const json_t *leases = json_object_get(task, "leases"), *l, *d;
+    size_t i, k;
+
+    json_array_foreach(leases, i, l) {
+        if (i == 4) {
+            buf_printf(&b, " and %zu more", json_array_size(leases) - 4);
+            break;
+        }
+        buf_printf(&b, "%s%s", i ? "; " : "", json_get_str(l, "block", "?"));
+        json_array_foreach(json_object_get(l, "devices"), k, d)
+            buf_printf(&b, "%s%" JSON_INTEGER_FORMAT, k ? "," : " device ",
+                       json_integer_value(d));
+    }
+    return buf_take(&b);
+}
+
+static void add_task(struct table *t, const json_t *task)
+{
+    const char *word = state_word(task);
+    autofree char *needs = list_text(json_object_get(task, "needs"));
+    autofree char *where = where_of(task);
+    char buf[HUMAN_SIZE], end[64];
+
+    table_add(t, STYLE_BOLD, json_get_str(task, "task", ""));
+    table_add(t, state_style(word), word);
+    table_add(t, STYLE_PLAIN, get_number(task, "attempt", buf));
+    table_add(t, STYLE_PLAIN, get_number(task, "gpus", buf));
+    table_add(t, STYLE_PLAIN, span_of(task, buf));
+    table_add(t, STYLE_PLAIN, where);
+    table_add(t, STYLE_PLAIN, end_text(task, end, sizeof end));
+    table_add(t, STYLE_PLAIN, needs);
+}
+
+static void add_counts(struct table *t, const json_t *tasks)
+{
+    static const char *const words[] = {
+        "blocked", "waiting", "starting", "running", "ending", "succeeded",
+        "failed", "skipped", "aborted"
+    };
+    autobuf struct buf b = BUF_INIT(512);
+
+    buf_printf(&b, "%" PRIu64, json_get_u64(tasks, "total", 0));
+    for (size_t i = 0; i < array_size(words); i++) {
+        uint64_t n = json_get_u64(tasks, words[i], 0);
+
+        if (n)
+            buf_printf(&b, ", %" PRIu64 " %s", n, words[i]);
+    }
+    sheet_add(t, "tasks", buf_text(&b));
+}
+
+static void add_labels(struct table *t, const json_t *labels)
+{
+    autobuf struct buf b = BUF_INIT(4096);
+    const char *key;
+    json_t *v;
+
+    json_object_foreach((json_t *) (uintptr_t) labels, key, v) {
+        const char *s = json_string_value(v);
+
+        buf_printf(&b, "%s%s=%s", b.len ? " " : "", key, s ? s : "?");
+    }
+    sheet_add(t, "labels", buf_text(&b));
+}
+
+static int print_workload(struct cli *c, const json_t *w)
+{
+    struct table *t = sheet_new();
+    char buf[HUMAN_SIZE];
+    int rc;
+
+    sheet_printf(t, "workload", "%s %s", json_get_str(w, "id", ""),
+                 json_get_str(w, "name", ""));
+    sheet_printf(t, "state", "%s%s", state_word(w),
+                 json_get_bool(w, "paused", false) ? " (paused)" : "");
+    sheet_add(t, "kind", json_get_str(w, "kind", ""));
+    sheet_add(t, "tenant", json_get_str(w, "tenant", ""));
+    sheet_add(t, "user", json_get_str(w, "user", ""));
+    sheet_add(t, "priority", get_number(w, "priority", buf));
+    add_labels(t, json_object_get(w, "labels"));
+    sheet_add(t, "submitted", get_clock(w, "submitted", buf));
+    sheet_add(t, "ended", get_clock(w, "ended", buf));
+    add_counts(t, json_object_get(w, "tasks"));
+    sheet_add(t, "gpu-seconds", get_number(w, "gpu_seconds", buf));
+    sheet_add(t, "retry of", json_get_str(w, "retry_of", ""));
+    rc = print_sheet(c, t);
+    table_free(t);
+    return rc;
+}
+
+static int show_workload(struct cli *c, const char *id)
+{
+    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000", id);
+    autojson json_t *w = NULL;
+    autojson json_t *tasks = NULL;
+    struct table *t;
+    const json_t *task;
+    size_t i;
+    int rc = call_get(c, &w, "/v1/workloads/%s", id);
+
+    if (rc == 0)
+        rc = call_list(c, path, "from", 0, &tasks);
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON) {
+        json_put(w, "items", json_incref(json_object_get(tasks, "items")));
+        return print_json(c, w);
+    }
+    rc = print_workload(c, w);
+    t = table_new(task_columns);
+    json_array_foreach(json_object_get(tasks, "items"), i, task)
+        add_task(t, task);
+    (void) putchar('\n');
+    if (rc == 0)
+        rc = print_table(c, t);
+    table_free(t);
+    return rc;
+}
+
+static int print_task(struct cli *c, const json_t *j)
+{
+    const json_t *why = json_object_get(j, "why");
+    autofree char *needs = list_text(json_object_get(j, "needs"));
+    autofree char *where = where_of(j);
+    struct table *t = sheet_new();
+    char buf[HUMAN_SIZE], end[64];
+    int rc;
+
+    sheet_printf(t, "task", "%s/%s", json_get_str(j, "workload", ""),
+                 json_get_str(j, "task", ""));
+    sheet_add(t, "state", state_word(j));
+    sheet_add(t, "end", end_text(j, end, sizeof end));
+    sheet_add(t, "why", json_get_str(why, "text", ""));
+    sheet_add(t, "what would help", json_get_str(why, "change", ""));
+    sheet_add(t, "attempt", get_number(j, "attempt", buf));
+    sheet_add(t, "gpus", get_number(j, "gpus", buf));
+    sheet_add(t, "cpus", get_number(j, "cpus", buf));
+    sheet_add(t, "ranks", get_number(j, "ranks", buf));
+    sheet_add(t, "needs", needs);
+    sheet_add(t, "where", where);
+    sheet_add(t, "ready", get_clock(j, "ready", buf));
+    sheet_add(t, "started", get_clock(j, "started", buf));
+    sheet_add(t, "ended", get_clock(j, "ended", buf));
+    sheet_add(t, "time", span_of(j, buf));
+    sheet_add(t, "gpu-seconds", get_number(j, "gpu_seconds", buf));
+    rc = print_sheet(c, t);
+    table_free(t);
+    return rc;
+}
+
+static int run_show(struct cli *c, const void *opts)
+{
+    const struct show_opts *o = opts;
+    autofree char *id = NULL;
+    autofree char *task = NULL;
+    autojson json_t *j = NULL;
+    int rc = cli_target(c, c->args[0], &id, &task);
+
+    if (rc != 0)
+        return rc;
+    if (o->spec) {
+        rc = call_get(c, &j, "/v1/workloads/%s/spec", id);
+        return rc ? rc : print_json(c, j);
+    }
+    if (!task[0])
+        return show_workload(c, id);
+    rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
+    if (rc != 0)
+        return rc;
+    return c->out == OUT_JSON ? print_json(c, j) : print_task(c, j);
+}
+
+const struct verb verb_show = {
+    .name = "show",
+    .summary = "a workload with its tasks, or one task",
+    .usage = "WORKLOAD[/TASK] [--spec]",
+    .about = "",
+    .examples = "weir show w12\n"
+                "weir show w12/train\n"
+                "weir show w12 --spec    # what was submitted, unfolded",
+    .opts = show_opts,
+    .size = sizeof(struct show_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_show,
+};

@@ -1,0 +1,130 @@
+#include "cli/verbs.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/call.h"
+#include "cli/print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct why_opts {
+    uint64_t limit;
+};
+
+static const struct opt why_opts[] = {
+    { "limit", 'n', "N", "of a workload: the first N that wait (20)",
+      OPT_COUNT, offsetof(struct why_opts, limit) },
+    { .kind = OPT_END },
+};
+
+static void print_why(struct cli *c, const json_t *task)
+{
+    const json_t *why = json_object_get(task, "why");
+    const char *change = json_get_str(why, "change", "");
+    uint64_t position = json_get_u64(why, "position", 0);
+    struct table *t = sheet_new();
+    char buf[HUMAN_SIZE];
+
+    sheet_printf(t, "task", "%s/%s (%s)", json_get_str(task, "workload", ""),
+                 json_get_str(task, "task", ""), state_word(task));
+    sheet_add(t, "why", json_get_str(why, "text", "?"));
+    sheet_add(t, "would help", change);
+    if (position)
+        sheet_printf(t, "in line", "%" PRIu64, position);
+    if (strcmp(state_word(task), "waiting") == 0)
+        sheet_add(t, "since", get_age(task, "ready", buf));
+    (void) print_sheet(c, t);
+    table_free(t);
+}
+
+/* Those of a workload that wait for room, or, when none does, for others. */
+static int find_waiting(struct cli *c, const char *id, uint64_t most,
+                        json_t **ret)
+{
+    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000"
+                                    "&fields=task,state", id);
+    autojson json_t *reply = NULL;
+    autojson json_t *found = json_array();
+    const json_t *t;
+    size_t i;
+    int rc = call_list(c, path, "from", 0, &reply);
+
+    if (rc != 0)
+        return rc;
+    json_array_foreach(json_object_get(reply, "items"), i, t) {
+        autojson json_t *whole = NULL;
+        const char *state = json_get_str(t, "state", "");
+
+        if (json_array_size(found) >= most)
+            break;
+        if (strcmp(state, "waiting") != 0 && strcmp(state, "blocked") != 0)
+            continue;
+        rc = call_get(c, &whole, "/v1/workloads/%s/tasks/%s", id,
+                      json_get_str(t, "task", ""));
+        if (rc != 0)
+            return rc;
+        (void) json_array_append(found, whole);
+    }
+    *ret = json_object();
+    json_put(*ret, "items", take(found));
+    return 0;
+}
+
+static int why_workload(struct cli *c, const char *id, uint64_t most)
+{
+    autojson json_t *reply = NULL;
+    const json_t *items, *t;
+    size_t i;
+    int rc = find_waiting(c, id, most, &reply);
+
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON)
+        return print_json(c, reply);
+    items = json_object_get(reply, "items");
+    json_array_foreach(items, i, t) {
+        if (i)
+            (void) putchar('\n');
+        print_why(c, t);
+    }
+    if (json_array_size(items) == 0)
+        printf("nothing of %s waits\n", id);
+    return 0;
+}
+
+static int run_why(struct cli *c, const void *opts)
+{
+    const struct why_opts *o = opts;
+    autofree char *id = NULL;
+    autofree char *task = NULL;
+    autojson json_t *j = NULL;
+    int rc = cli_target(c, c->args[0], &id, &task);
+
+    if (rc != 0)
+        return rc;
+    if (!task[0])
+        return why_workload(c, id, o->limit ? o->limit : 20);
+    rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
+    if (rc != 0)
+        return rc;
+    if (c->out == OUT_JSON)
+        return print_json(c, j);
+    print_why(c, j);
+    return 0;
+}
+
+const struct verb verb_why = {
+    .name = "why",
+    .summary = "why a task is not running, and what would help",
+    .usage = "WORKLOAD[/TASK]",
+    .about = "",
+    .examples = "weir why w12/train\n"
+                "weir why w12            # everything of it that waits",
+    .opts = why_opts,
+    .size = sizeof(struct why_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_why,
+};
