@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runner/cgroup.h"
-#include "runner/folder.h"
+#include "runner/record.h"
 #include "runner/runner.h"
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@ struct loop;
 struct map;
 struct watch;
 
-/* held - the leases a runner holds, between the wire and the folders.  Shared
- * by runner.c (what home says), start.c (what keepers do) and nobody else.
+/* held - the leases a runner holds, between the wire and the records.  Shared
+ * by runner.c (what home says) and held.c (what keepers do).
  */
 enum held_state { HELD_NEW, HELD_RUNNING, HELD_ENDED };
 enum { HELD_NOTHING = -1 };    /* of untold */
@@ -21,11 +21,10 @@ struct held {
     struct runner *runner;
     struct lease_id id;
     char name[LEASE_NAME_SIZE];
-    char *path;
+    json_t *task;              /* of a new one, unless found on disk */
     enum held_state state;
     bool asked;                /* claim sent over this connection */
     bool told;                 /* `started` sent */
-    bool on_disk;              /* its report is kept there */
     bool stopping;
     pid_t pid;                 /* of the keeper, while it is our child */
     int pidfd;                 /* of a keeper found again; -1 */
@@ -43,6 +42,7 @@ struct runner {
     struct link *link;
     struct map *held;          /* name -> held */
     struct map *keepers;       /* pid -> held */
+    struct records records;
     struct cgroup cgroup;
     struct watch *tell;        /* for `started` of what runs a while */
     struct watch *idle;
@@ -54,7 +54,7 @@ struct held *held_new(struct runner *r, const struct lease_id *id);
 void held_free(struct held *h);                    /* forgets it, too */
 
 /* The claim is granted: start its keeper.  A generation that was started
- * before, on whatever side of a restart, is not started again (folder_claim).
+ * before, on whatever side of a restart, is not started again.
  */
 void held_start(struct held *h);
 /* Found on disk after a restart. */

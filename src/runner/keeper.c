@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "runner/folder.h"
 #include "runner/logfile.h"
 #include "runner/reap.h"
+#include "runner/record.h"
 #include "runner/task.h"
 
 #include <assert.h>
@@ -28,14 +28,13 @@
  *
  *   1. it is a subreaper before it has a child, so that every orphan of the
  *      task becomes its child and waitpid says truly when nothing is left;
- *   2. `started` is written after the task is there;
+ *   2. `started` is noted after the task is there;
  *   3. the report is written after the last process is gone, and retried for
  *      as long as the disk is full: it is the one thing that may not be lost.
  */
 enum {
     CHUNK = 64 * 1024,
     DRAIN_MAX = 1024 * 1024,           /* after the last process is gone */
-    COMMAND_MAX = 64 * 1024,
     RETRY_MS = 500,
 };
 
@@ -47,25 +46,23 @@ struct life {
     int out[2];                        /* pipe: read, write */
     pid_t pid;                         /* of the task; 0 once reaped */
     int wait_status;
-    bool noted;                        /* `started` is written */
+    int record;
+    bool noted;                        /* `started` is in the record */
     struct started started;
     uint64_t start_us;                 /* monotonic */
 };
 
-static void nap(void)
+/* Only the record stays, and what the runner has at 0, 1 and 2. */
+static int close_others(int record)
 {
-    (void) poll(NULL, 0, RETRY_MS);
-}
+    enum { FIRST = 3 };
 
-/* Only the lock stays, and what the runner has at 0, 1 and 2. */
-static void close_others(int lock)
-{
-    if (lock != 3)
-        (void) dup3(lock, 3, O_CLOEXEC);
-    if (close_range(4, ~0u, 0) == 0)
-        return;
-    for (int fd = 4; fd < 65536; fd++)
-        (void) close(fd);
+    if (record != FIRST && dup3(record, FIRST, O_CLOEXEC) < 0)
+        return record;
+    if (close_range(FIRST + 1, ~0u, 0) < 0)
+        for (int fd = FIRST + 1; fd < 65536; fd++)
+            (void) close(fd);
+    return FIRST;
 }
 
 static int open_signals(void)
@@ -146,17 +143,19 @@ static void kill_all(struct life *l)
 
 static void run_command(struct life *l)
 {
-    autofree char *file = mem_printf("%s/stop", l->k->path);
-    autofree char *command = NULL;
+    struct record rec = { 0 };
     struct err err = { 0 };
     pid_t pid;
+    int rc = record_read_fd(l->record, &rec, &err);
 
-    if (fs_read(file, COMMAND_MAX, &command, NULL, &err) < 0 ||
-        spawn(l, command, &pid, &err) < 0) {
+    if (rc == 0 && rec.stop)
+        rc = spawn(l, rec.stop, &pid, &err);
+    if (rc < 0) {
         autofree char *text = mem_printf("checkpoint command: %s", err.text);
 
         say(l, text);
     }
+    record_clear(&rec);
 }
 
 static void obey(struct life *l, int value)
@@ -202,7 +201,7 @@ static bool take_signals(struct life *l)
 static void note_started(struct life *l)
 {
     l->noted = l->noted ||
-               folder_write_started(l->k->path, &l->started, NULL) == 0;
+               record_add_started(l->record, &l->started, NULL) == 0;
 }
 
 static void watch(struct life *l)
@@ -273,16 +272,12 @@ static void make_report(struct life *l, struct report *r)
     r->rss_bytes = (uint64_t) u.ru_maxrss * 1024;
 }
 
-/* The folder itself being gone is the one failure that waiting cannot mend. */
+/* A full disk is waited for: nobody else knows how the task ended. */
 static void leave_report(struct life *l, struct report *r)
 {
-    int rc;
-
-    r->log_bytes = l->log.end;
     logfile_close(&l->log);
-    while ((rc = folder_write_report(l->k->path, r, NULL)) < 0 &&
-           rc != -ENOENT)
-        nap();
+    while (record_add_report(l->record, r, NULL) < 0)
+        (void) poll(NULL, 0, RETRY_MS);
 }
 
 static void refuse(struct life *l, const char *text, struct report *r)
@@ -348,9 +343,9 @@ static _Noreturn void keep(const struct keeper *k)
     (void) setsid();
     (void) prctl(PR_SET_NAME, "weir-keeper");
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
-    close_others(k->lock);
-    logfile_init(&l.log, k->path, k->order->log_bytes ? k->order->log_bytes
-                                                      : k->log_bytes);
+    l.record = close_others(k->record);
+    logfile_init(&l.log, k->dir, k->id, k->order->log_bytes
+                 ? k->order->log_bytes : k->log_bytes);
     live(&l, &r);
     leave_report(&l, &r);
     cgroup_remove(k->cgroup, k->lease);

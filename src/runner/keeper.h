@@ -12,22 +12,23 @@ struct err;
  * Forked from the runner, without exec, one per lease; it starts the task,
  * copies what the task prints into the log, and when the task ends kills what
  * is left of it, writes the report and ends.  It outlives the runner; a
- * restarted runner finds it by the lock that it holds (folder.h).
+ * restarted runner finds it by the lock that it holds (record.h).
  */
 struct keeper {
-    const char *path;          /* the lease's folder */
+    const char *dir;           /* the runner's */
+    const struct lease_id *id;
     const char *lease;         /* "w12/3.0#2@1" */
     const struct order *order;
     const struct cgroup *cgroup;
     uint64_t log_bytes;
-    int lock;                  /* of folder_claim; stays the caller's */
+    int record;                /* open and locked; stays the caller's */
 };
 
 /* The keeper's pid, or -errno. */
 pid_t keeper_start(const struct keeper *k, struct err *err);
 
 /* Tell a keeper: a signal for its task's group; SIGKILL for everything; or
- * KEEPER_COMMAND: run the command in the folder's file "stop".  By pid for a
+ * KEEPER_COMMAND: run the command that the record has.  By pid for a
  * child of ours, by pidfd for others.
  */
 enum { KEEPER_COMMAND = 0 };

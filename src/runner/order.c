@@ -23,6 +23,15 @@ void lease_id_name(const struct lease_id *id, char *buf, size_t size)
     assert(n > 0 && (size_t) n < size);
 }
 
+void lease_id_file(const struct lease_id *id, char *buf, size_t size)
+{
+    int n = snprintf(buf, size, "%" PRIu32 ".%" PRIu32 ".%" PRIu32
+                     ".%" PRIu64, id->key.task, id->key.rank, id->gen,
+                     id->epoch);
+
+    assert(n > 0 && (size_t) n < size);
+}
+
 static int read_argv(const json_t *list, struct order *o, struct err *err)
 {
     size_t n = json_array_size(list);

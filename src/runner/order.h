@@ -25,6 +25,9 @@ enum { LEASE_NAME_SIZE = 96, ORDER_DEVICES_MAX = 64 };
 /* "w12/3.0#2@1": what tasks see as WEIR_LEASE, and the name in our maps. */
 void lease_id_name(const struct lease_id *id, char *buf, size_t size);
 
+/* "3.0.2.1": the same within its workload, as part of a file's name. */
+void lease_id_file(const struct lease_id *id, char *buf, size_t size);
+
 struct order {
     json_t *task;                      /* owned */
     const char *name, *workload, *tenant;

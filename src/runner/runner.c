@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "runner/held.h"
 #include "runner/link.h"
+#include "runner/logfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,9 +57,13 @@ static void send_ended(const struct held *h)
 static void send_started(struct held *h)
 {
     struct wire_msg m = message(WIRE_STARTED, h);
+    struct record rec = { 0 };
 
     if (!h->started.task &&
-        folder_read_started(h->path, &h->started, NULL) < 0) {
+        record_read(&h->runner->records, &h->id, &rec, NULL) == 0)
+        h->started = rec.started;
+    record_clear(&rec);
+    if (!h->started.task) {
         runner_tell_soon(h->runner);
         return;
     }
@@ -142,7 +147,8 @@ static void on_order(struct runner *r, const struct wire_msg *m)
         return;
     }
     h = held_new(r, &id);
-    if (folder_order(h->path, m->task, &err) == 0) {
+    if (record_make(&r->records, &id, m->task, &err) == 0) {
+        h->task = json_incref(m->task);
         send_claim(h);
         return;
     }
@@ -155,8 +161,8 @@ static void forget(struct held *h)
 {
     struct err err = { 0 };
 
-    if (folder_remove(h->runner->conf->dir, &h->id, &err) < 0)
-        log_say(LOG_ERROR, "remove folder", "lease", h->name, "why",
+    if (record_retire(&h->runner->records, &h->id, &err) < 0)
+        log_say(LOG_ERROR, "record stays", "lease", h->name, "why",
                 err.text, NULL);
     held_free(h);
 }
@@ -202,22 +208,16 @@ static void on_stop(struct runner *r, const struct wire_msg *m)
 static void on_ack(struct runner *r, const struct wire_msg *m)
 {
     struct held *h = find(r, m);
-    struct err err = { 0 };
 
-    if (!h || h->state != HELD_ENDED)
-        return;
-    if (folder_archive(r->conf->dir, &h->id, h->report.log_bytes > 0,
-                       &err) < 0)
-        log_say(LOG_ERROR, "put away folder", "lease", h->name, "why",
-                err.text, NULL);
-    held_free(h);
+    if (h && h->state == HELD_ENDED)
+        forget(h);
 }
 
 static void on_drop(struct runner *r, const struct wire_msg *m)
 {
     struct err err = { 0 };
 
-    if (folder_drop(r->conf->dir, &m->key, &err) < 0)
+    if (logfile_drop(r->conf->dir, &m->key, &err) < 0)
         log_say(LOG_ERROR, "drop logs", "why", err.text, NULL);
 }
 
@@ -402,15 +402,6 @@ static int note_boot(const struct runner *r, struct err *err)
     return rc < 0 ? rc : fs_write(path, now, strlen(now), 0600, true, err);
 }
 
-static int make_folders(const struct runner *r, struct err *err)
-{
-    autofree char *leases = mem_printf("%s/leases", r->conf->dir);
-    autofree char *logs = mem_printf("%s/logs", r->conf->dir);
-    int rc = fs_mkdir(leases, 0700, err);
-
-    return rc < 0 ? rc : fs_mkdir(logs, 0700, err);
-}
-
 /* Which limits hold here, for whoever shows the block; with our pid, so that
  * they are known to be ours.
  */
@@ -449,7 +440,7 @@ static int watch_signals(struct runner *r, struct err *err)
 
 static int set_up(struct runner *r, struct err *err)
 {
-    int rc = make_folders(r, err);
+    int rc = records_open(&r->records, r->conf->dir, err);
 
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         return err_set(err, errno, "subreaper: %s", strerror(errno));
@@ -462,7 +453,7 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = check_boot(r, err);
     if (rc == 0)
-        rc = folder_scan(r->conf->dir, on_lease, r, err);
+        rc = records_scan(&r->records, on_lease, r, err);
     return rc == 0 ? note_boot(r, err) : rc;
 }
 
@@ -475,6 +466,7 @@ static void clear(struct runner *r)
     for (pos = 0; (h = map_next(r->held, &pos, NULL)); pos = 0)
         held_free(h);
     cgroup_close(&r->cgroup);
+    records_close(&r->records);
     map_free(r->held);
     map_free(r->keepers);
     loop_close(r->loop);

@@ -164,36 +164,43 @@ class Block:
     def stop(self, key, gen=1, **how):
         self.home.send(t="stop", **self.lease(key, gen), **how)
 
-    def folder(self, key, gen=1, part="leases"):
+    def record(self, key, gen=1):
+        """The path of a lease's record."""
+        return f"{self.state}/leases/{key.replace('/', '.')}.{gen}." \
+               f"{self.epoch}"
+
+    def fact(self, key, name, gen=1):
+        """What the record says; None: nothing (yet)."""
+        for line in (read(self.record(key, gen)) or "").splitlines()[1:]:
+            if name in json.loads(line):
+                return json.loads(line)[name]
+        return None
+
+    def segments(self, key, gen=1):
+        """Paths of a log's segments by start."""
         w, leaf = key.split("/")
-        return f"{self.state}/{part}/{w}/{leaf}.{gen}.{self.epoch}"
+        prefix = f"{leaf}.{gen}.{self.epoch}.log."
+        d = f"{self.state}/logs/{w}"
+        names = os.listdir(d) if os.path.isdir(d) else []
+        return {int(n[len(prefix):]): f"{d}/{n}" for n in names
+                if n.startswith(prefix)}
 
     def log(self, key, gen=1):
-        """(start, bytes) of what is kept, wherever it lies."""
-        for part in ("leases", "logs"):
-            d = self.folder(key, gen, part)
-            if os.path.isdir(d):
-                break
-        else:
-            return 0, b""
-        starts = sorted(int(n[4:]) for n in os.listdir(d)
-                        if n.startswith("log."))
-        if not starts:
-            return 0, b""
+        """(start, bytes) of what is kept."""
+        found = self.segments(key, gen)
+        first = min(found, default=0)
         text = b""
-        for s in starts:
-            assert s == starts[0] + len(text), starts
-            with open(f"{d}/log.{s}", "rb") as f:
-                text += f.read()
-        return starts[0], text
+        for s in sorted(found):
+            assert s == first + len(text), found
+            text += read(found[s], "rb")
+        return first, text
 
     def text(self, key, gen=1):
         self.home.flush()
         return self.log(key, gen)[1].decode()
 
     def started(self, key, gen=1):
-        path = self.folder(key, gen) + "/started"
-        return json.loads(wait_for(lambda: read(path), "started"))
+        return wait_for(lambda: self.fact(key, "started", gen), "started")
 
     def kill(self):
         self.proc.kill()
@@ -211,14 +218,13 @@ class Block:
         return found
 
     def keepers(self):
-        """Locks that keepers still hold."""
+        """Records that a keeper still holds."""
         held = []
-        for root, _, files in os.walk(self.state + "/leases"):
-            if "claimed" in files:
-                rc = subprocess.run(["flock", "-n", "-s", root + "/claimed",
-                                     "true"], check=False).returncode
-                if rc:
-                    held.append(root)
+        for name in os.listdir(self.state + "/leases"):
+            rc = subprocess.run(["flock", "-n", "-s", self.state + "/leases/"
+                                 + name, "true"], check=False).returncode
+            if rc:
+                held.append(name)
         return held
 
     def finish(self):
@@ -451,7 +457,7 @@ def refused(b):
     b.home.wait("claim", "w1/0.0")
     b.home.send(t="grant", ok=False, **b.lease("w1/0.0"))
     b.home.flush()
-    ok(not os.path.exists(b.folder("w1/0.0")), "its folder is gone")
+    ok(not os.path.exists(b.record("w1/0.0")), "its record is gone")
     ok(not os.path.exists(b.dir + "/started"), "nothing was started")
     b.home.away()
     is_(b.home.back()["leases"], [], "and it is not told of")
@@ -544,19 +550,16 @@ def log(b):
     ok(whole[start:] == text, "what is kept are the newest bytes")
     ok(32768 <= len(text) <= 65536, "at least half the bound is kept")
     ok(start % 32768 == 0, "segments are half the bound")
-    ok(not os.path.exists(b.folder("w1/0.0")), "the folder is put away")
-    kept = os.listdir(b.folder("w1/0.0", part="logs"))
-    ok(all(x.startswith("log.") for x in kept), "and only the log is in it")
+    is_(os.listdir(b.state + "/leases"), [], "no record is left")
     b.run("w1/1.0", run="echo out; echo err >&2; printf end")
     is_(b.text("w1/1.0"), "out\nerr\nend", "both streams, in order")
     b.run("w1/2.0", run="true")
     b.home.flush()
-    ok(not os.path.exists(b.folder("w1/2.0", part="logs")),
-       "silence leaves nothing behind")
+    is_(b.segments("w1/2.0"), {}, "silence leaves nothing behind")
     b.home.send(t="drop", key="w1/0.0")
     b.home.flush()
-    ok(not os.path.exists(b.folder("w1/0.0", part="logs")), "dropped")
-    ok(os.path.exists(b.folder("w1/1.0", part="logs")), "the other is kept")
+    is_(b.segments("w1/0.0"), {}, "dropped")
+    ok(b.segments("w1/1.0"), "the other is kept")
     b.go("w1/3.0", run="echo now; exec sleep 600")
     wait_for(lambda: b.log("w1/3.0")[1] == b"now\n", "live log")
     ok(True, "a log can be read while its task runs")
@@ -577,7 +580,7 @@ def away(b):
     b.home.wait("claim", "w1/2.0")
     b.home.away()
     open(b.dir + "/go", "w").close()
-    wait_for(lambda: os.path.exists(b.folder("w1/1.0") + "/exit"), "exit")
+    wait_for(lambda: b.fact("w1/1.0", "exit"), "exit")
     hello = b.home.back()
     is_({x["key"]: x["state"] for x in hello["leases"]},
         {"w1/0.0": "ended", "w1/1.0": "ended", "w1/2.0": "new"},
@@ -633,7 +636,7 @@ def runner_killed(b):
     b.kill()
     b.home.conn.close()
     open(b.dir + "/go4", "w").close()
-    wait_for(lambda: os.path.exists(b.folder("w1/4.0") + "/exit"), "exit")
+    wait_for(lambda: b.fact("w1/4.0", "exit"), "exit")
     b.start()
     is_(b.ended("w1/4.0")["status"], 9, "an end while no runner was there")
     b.finish()
@@ -669,7 +672,11 @@ def keeper_killed(b):
     os.kill(b.started("w1/2.0")["keeper"], signal.SIGKILL)
     b.kill()
     b.home.conn.close()
-    os.unlink(b.folder("w1/2.0") + "/started")
+    with open(b.record("w1/2.0"), encoding="utf-8") as f:
+        lines = f.readlines()
+    with open(b.record("w1/2.0"), "w", encoding="utf-8") as f:
+        f.writelines(lines[:2])
+        f.write(lines[2][:9])          # cut off in the middle
     b.start()
     m = b.ended("w1/2.0")
     is_((m["cause"], m["started"]), ("lost", 0),

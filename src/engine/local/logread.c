@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "engine/wire.h"
 
 #include <dirent.h>
@@ -20,16 +21,12 @@ struct segments {
     size_t n;
 };
 
-static void add(struct segments *s, const char *name)
+static void add(struct segments *s, const char *text)
 {
     uint64_t start;
-    char again[32];
     size_t at = s->n;
 
-    if (s->n == SEGMENTS_MAX || sscanf(name, "log.%" SCNu64, &start) != 1)
-        return;
-    (void) snprintf(again, sizeof again, "log.%" PRIu64, start);
-    if (strcmp(again, name) != 0)
+    if (s->n == SEGMENTS_MAX || quantity_count(text, &start, NULL) < 0)
         return;
     for (; at > 0 && s->start[at - 1] > start; at--)
         s->start[at] = s->start[at - 1];
@@ -37,23 +34,26 @@ static void add(struct segments *s, const char *name)
     s->n++;
 }
 
-static int list(const char *dir, struct segments *ret)
+static int list(const char *dir, const char *prefix, struct segments *ret)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
+    size_t len = strlen(prefix);
 
     *ret = (struct segments) { .n = 0 };
     if (!d)
         return -errno;
     while ((e = readdir(d)))
-        add(ret, e->d_name);
+        if (strncmp(e->d_name, prefix, len) == 0)
+            add(ret, e->d_name + len);
     (void) closedir(d);
     return ret->n ? 0 : -ENOENT;
 }
 
-static int open_segment(const char *dir, uint64_t start, uint64_t *ret_size)
+static int open_segment(const char *prefix, uint64_t start,
+                        uint64_t *ret_size)
 {
-    autofree char *path = mem_printf("%s/log.%" PRIu64, dir, start);
+    autofree char *path = mem_printf("%s%" PRIu64, prefix, start);
     autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat st;
 
@@ -66,12 +66,12 @@ static int open_segment(const char *dir, uint64_t start, uint64_t *ret_size)
 /* Bytes of the one segment that has `offset`; a caller that wants more asks
  * again from there.
  */
-static int read_from(const char *dir, const struct segments *s,
+static int read_from(const char *prefix, const struct segments *s,
                      uint64_t offset, void *buf, size_t size,
                      struct engine_log *ret)
 {
     uint64_t newest = s->start[s->n - 1], bytes = 0, end;
-    autoclose int fd = open_segment(dir, newest, &bytes);
+    autoclose int fd = open_segment(prefix, newest, &bytes);
     size_t i = s->n - 1;
     ssize_t n;
 
@@ -86,7 +86,7 @@ static int read_from(const char *dir, const struct segments *s,
         offset = s->start[i];
     if (i != s->n - 1) {
         (void) close(fd);
-        fd = open_segment(dir, s->start[i], &bytes);
+        fd = open_segment(prefix, s->start[i], &bytes);
         if (fd < 0)
             return fd;
     }
@@ -101,27 +101,26 @@ int logread_log(const char *dir, const char *lease_key, uint32_t gen,
                 uint64_t epoch, uint64_t offset, void *buf, size_t size,
                 struct engine_log *ret, struct err *err)
 {
-    static const char *const parts[] = { "leases", "logs" };
+    autofree char *outer = NULL, *name = NULL, *prefix = NULL;
+    struct segments s;
     struct lease_key key;
     int rc = lease_key_parse(lease_key, &key, err);
 
     if (rc < 0)
         return rc;
-    /* The folder may move and segments may go while we look: look again. */
-    for (unsigned i = 0; i < 2 * TRIES; i++) {
-        autofree char *folder = mem_printf(
-            "%s/%s/w%" PRIu64 "/%" PRIu32 ".%" PRIu32 ".%" PRIu32 ".%" PRIu64,
-            dir, parts[i % 2], key.workload, key.task, key.rank, gen, epoch);
-        struct segments s;
-
-        rc = list(folder, &s);
+    outer = mem_printf("%s/logs/w%" PRIu64, dir, key.workload);
+    name = mem_printf("%" PRIu32 ".%" PRIu32 ".%" PRIu32 ".%" PRIu64 ".log.",
+                      key.task, key.rank, gen, epoch);
+    prefix = mem_printf("%s/%s", outer, name);
+    /* Segments may go between the list and the look: look again. */
+    for (unsigned i = 0; i < TRIES; i++) {
+        rc = list(outer, name, &s);
         if (rc == 0)
-            rc = read_from(folder, &s, offset, buf, size, ret);
+            rc = read_from(prefix, &s, offset, buf, size, ret);
         if (rc == 0)
             return 0;
         if (rc != -ENOENT)
-            return err_set(err, -rc, "log in '%s': %s", folder,
-                           strerror(-rc));
+            return err_set(err, -rc, "log '%s': %s", prefix, strerror(-rc));
     }
     return err_set(err, ENOENT, "lease %s has no log (yet)", lease_key);
 }

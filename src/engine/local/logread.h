@@ -2,9 +2,9 @@
 
 #include "engine/engine.h"
 
-/* logread - reads the logs that keepers write, from the folders of a block:
- * leases/w12/3.0.GEN.EPOCH/log.OFFSET while the lease is there, logs/... when
- * it is gone.  See src/runner/folder.h and logfile.h for who writes them.
+/* logread - reads the logs that keepers write, while the lease is there and
+ * after: DIR/logs/w12/3.0.GEN.EPOCH.log.OFFSET.  See src/runner/logfile.h for
+ * who writes them.
  */
 int logread_log(const char *dir, const char *lease_key, uint32_t gen,
                 uint64_t epoch, uint64_t offset, void *buf, size_t size,

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/fs.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/map.h"
@@ -35,7 +35,6 @@ struct held *held_new(struct runner *r, const struct lease_id *id)
     *h = (struct held) { .runner = r, .id = *id, .pidfd = -1,
                          .untold = HELD_NOTHING };
     lease_id_name(id, h->name, sizeof h->name);
-    h->path = folder_path(r->conf->dir, id);
     (void) map_set(r->held, h->name, h);
     return h;
 }
@@ -56,7 +55,7 @@ void held_free(struct held *h)
 {
     unwatch(h);
     (void) map_del(h->runner->held, h->name);
-    free(h->path);
+    json_decref(h->task);
     free(h);
 }
 
@@ -77,10 +76,13 @@ static void ended(struct held *h)
 static void keep_report(struct held *h)
 {
     struct err err = { 0 };
+    autoclose int fd = -1;
+    int rc = record_open(&h->runner->records, &h->id, false, &fd, &err);
 
-    h->on_disk = folder_write_report(h->path, &h->report, &err) == 0;
-    if (!h->on_disk)
-        complain(h, "report is not on disk", err.text);
+    if (rc == 0)
+        rc = record_add_report(fd, &h->report, &err);
+    if (rc < 0)
+        complain(h, "its report is not on disk", err.text);
 }
 
 void held_end_unstarted(struct held *h, const char *cause)
@@ -93,12 +95,10 @@ void held_end_unstarted(struct held *h, const char *cause)
 
 static void end_lost(struct held *h)
 {
-    (void) folder_read_started(h->path, &h->started, NULL);
     h->report = (struct report) {
         .cause = "lost",
         .started_ms = h->started.at_ms,
         .ended_ms = clock_wall_ms(),
-        .log_bytes = 1,                /* unknown: keep what is there */
     };
     if (h->report.ended_ms < h->report.started_ms)
         h->report.ended_ms = h->report.started_ms;
@@ -108,16 +108,21 @@ static void end_lost(struct held *h)
 
 static void keeper_gone(struct held *h)
 {
+    struct record rec = { 0 };
     struct err err = { 0 };
 
     unwatch(h);
-    if (folder_read_report(h->path, &h->report, &err) == 0) {
-        h->on_disk = true;
+    if (record_read(&h->runner->records, &h->id, &rec, &err) < 0)
+        complain(h, "cannot read its record", err.text);
+    h->started = rec.started;
+    h->report = rec.report;
+    if (rec.has_report) {
         ended(h);
-        return;
+    } else {
+        complain(h, "its keeper was killed", "no report");
+        sweep(NULL, h);
     }
-    complain(h, "keeper ended without a report", err.text);
-    sweep(NULL, h);
+    record_clear(&rec);
 }
 
 static bool is_keeper(pid_t pid, void *arg)
@@ -163,12 +168,12 @@ void held_reap(struct runner *r)
 
 /* Start. */
 
-static int fork_keeper(struct held *h, const struct order *o, int lock,
+static int fork_keeper(struct held *h, const struct order *o, int record,
                        struct err *err)
 {
     struct keeper k = {
-        .path = h->path, .lease = h->name, .order = o,
-        .cgroup = &h->runner->cgroup, .lock = lock,
+        .dir = h->runner->conf->dir, .id = &h->id, .lease = h->name,
+        .order = o, .cgroup = &h->runner->cgroup, .record = record,
         .log_bytes = h->runner->conf->log_bytes,
     };
     pid_t pid = keeper_start(&k, err);
@@ -191,30 +196,50 @@ static void refuse(struct held *h, const char *why, const char *cause)
     struct logfile log;
 
     complain(h, "not started", why);
-    logfile_init(&log, h->path, h->runner->conf->log_bytes);
+    logfile_init(&log, h->runner->conf->dir, &h->id,
+                 h->runner->conf->log_bytes);
     (void) logfile_add(&log, line, strlen(line), NULL);
     logfile_close(&log);
-    h->report.log_bytes = log.end;
     held_end_unstarted(h, cause);
+}
+
+static int read_order(struct held *h, struct order *ret, struct err *err)
+{
+    autojson json_t *task = take(h->task);
+    int rc = task ? 0 : record_read_order(&h->runner->records, &h->id, &task,
+                                          err);
+
+    return rc < 0 ? rc : order_read(task, ret, err);
+}
+
+/* "claimed" is written before the fork: whatever happens from then on, this
+ * generation is not started again.
+ */
+static int claim_and_fork(struct held *h, const struct order *o,
+                          struct err *err)
+{
+    autoclose int record = -1;
+    int rc = record_open(&h->runner->records, &h->id, true, &record, err);
+
+    if (rc == 0)
+        rc = record_add_claimed(record, err);
+    return rc == 0 ? fork_keeper(h, o, record, err) : rc;
 }
 
 void held_start(struct held *h)
 {
     struct err err = { 0 };
     struct order o;
-    autoclose int lock = -1;
     int rc;
 
     if (h->state != HELD_NEW)
         return;
-    rc = folder_read_order(h->path, &o, &err);
+    rc = read_order(h, &o, &err);
     if (rc < 0) {
         refuse(h, err.text, rc == -EINVAL ? "refused" : "lost");
         return;
     }
-    rc = folder_claim(h->path, &lock, &err);
-    if (rc == 0)
-        rc = fork_keeper(h, &o, lock, &err);
+    rc = claim_and_fork(h, &o, &err);
     order_clear(&o);
     if (rc < 0)
         refuse(h, err.text, "lost");
@@ -235,30 +260,30 @@ static void on_pidfd(struct watch *w, int fd, unsigned ready, void *arg)
  */
 static void look(struct held *h)
 {
-    struct err err = { 0 };
-    enum folder_state s = FOLDER_LOST;
-    int fd = -1;
+    const struct records *r = &h->runner->records;
+    struct record rec = { 0 };
+    autoclose int fd = -1;
+    bool alive;
 
-    if (folder_read_started(h->path, &h->started, NULL) == 0)
-        fd = (int) syscall(SYS_pidfd_open, h->started.keeper, 0);
-    /* Still alive after the pidfd was opened: so it is the keeper's. */
-    if (folder_state(h->path, &s, &err) < 0 || s != FOLDER_RUNNING) {
-        if (fd >= 0)
-            (void) close(fd);
+    if (record_read(r, &h->id, &rec, NULL) == 0 && rec.has_started)
+        fd = (int) syscall(SYS_pidfd_open, rec.started.keeper, 0);
+    record_clear(&rec);
+    /* Alive after the pidfd was opened: so the pidfd is the keeper's. */
+    alive = record_read(r, &h->id, &rec, NULL) == 0 && rec.alive;
+    record_clear(&rec);
+    if (!alive) {
         keeper_gone(h);
         return;
     }
-    if (fd >= 0 && loop_fd(h->runner->loop, fd, LOOP_READ, on_pidfd, h,
-                           &h->watch, &err) == 0) {
-        h->pidfd = fd;
-        if (h->untold != HELD_NOTHING)
-            tell(h, h->untold);
-        runner_tell_soon(h->runner);
+    if (fd < 0 || loop_fd(h->runner->loop, fd, LOOP_READ, on_pidfd, h,
+                          &h->watch, NULL) < 0) {
+        h->timer = loop_timer(h->runner->loop, FIND_MS, on_find, h);
         return;
     }
-    if (fd >= 0)
-        (void) close(fd);
-    h->timer = loop_timer(h->runner->loop, FIND_MS, on_find, h);
+    h->pidfd = take_fd(fd);
+    if (h->untold != HELD_NOTHING)
+        tell(h, h->untold);
+    runner_tell_soon(h->runner);
 }
 
 static void on_find(struct watch *w, void *arg)
@@ -270,45 +295,44 @@ static void on_find(struct watch *w, void *arg)
     look(h);
 }
 
-/* After a reboot nothing that was there runs, whatever the folders say, and
- * a claim that was never written down may have been granted: nothing from
- * before is started.
+/* After a reboot nothing that was there runs, and a claim that never reached
+ * the disk may have been granted: nothing from before is started.
  */
-static void find_state(struct held *h, enum folder_state s)
+static void find_state(struct held *h, const struct record *rec)
 {
-    switch (s) {
-    case FOLDER_NEW:
+    if (!rec->claimed && !rec->has_report) {
         if (h->runner->rebooted)
             held_end_unstarted(h, "lost");
-        break;
-    case FOLDER_RUNNING:
-        h->state = HELD_RUNNING;
-        h->runner->running++;
-        look(h);
-        break;
-    case FOLDER_ENDED:
-    case FOLDER_LOST:
-        h->state = HELD_RUNNING;       /* until swept */
-        h->runner->running++;
-        keeper_gone(h);
-        break;
+        return;
     }
+    h->state = HELD_RUNNING;           /* until shown otherwise */
+    h->runner->running++;
+    if (rec->alive && !rec->has_report)
+        look(h);
+    else
+        keeper_gone(h);
 }
 
 void held_find(struct runner *r, const struct lease_id *id)
 {
     struct held *h = held_new(r, id);
-    enum folder_state s;
+    struct record rec = { 0 };
     struct err err = { 0 };
+    int rc = record_read(&r->records, id, &rec, &err);
+    autojson json_t *task = NULL;
 
-    if (folder_state(h->path, &s, &err) == 0) {
-        find_state(h, s);
-        return;
+    if (rc == 0)
+        rc = record_read_order(&r->records, id, &task, &err);
+    if (rc == 0) {
+        find_state(h, &rec);
+    } else {
+        /* Emptied because it was over, and then we were killed. */
+        log_say(LOG_WARN, "empty record", "lease", h->name, "why", err.text,
+                NULL);
+        (void) record_retire(&r->records, id, NULL);
+        held_free(h);
     }
-    /* Made, and then killed before the order was in it: never told of. */
-    log_say(LOG_WARN, "empty lease folder", "lease", h->name, NULL);
-    (void) folder_remove(r->conf->dir, id, NULL);
-    held_free(h);
+    record_clear(&rec);
 }
 
 /* Stop. */
@@ -340,9 +364,10 @@ static void on_grace(struct watch *w, void *arg)
 static int leave_command(const struct held *h, const char *command,
                          struct err *err)
 {
-    autofree char *file = mem_printf("%s/stop", h->path);
+    autoclose int fd = -1;
+    int rc = record_open(&h->runner->records, &h->id, false, &fd, err);
 
-    return fs_write(file, command, strlen(command), 0600, false, err);
+    return rc < 0 ? rc : record_add_stop(fd, command, err);
 }
 
 /* Said again, a stop does not begin the grace again; force cuts it short. */
