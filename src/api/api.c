@@ -3,7 +3,7 @@
 #include "api/api_int.h"
 #include "api/audit.h"
 #include "api/follow.h"
-#include "api/schema.h"
+#include "api/shape.h"
 #include "api/watch.h"
 #include "base/clock.h"
 #include "base/fs.h"
@@ -153,7 +153,7 @@ static bool read_body(struct call *c)
         reply_error(c, 400, "body: %s", err.text);
         return false;
     }
-    if (schema_check(schema_get(c->route->body_schema), c->body, &err) < 0) {
+    if (shape_check(shape_get(c->route->body_schema), c->body, &err) < 0) {
         reply_error(c, 400, "body: %s", err.text);
         return false;
     }

@@ -1,7 +1,7 @@
 #include "api/api.h"
 
 #include "api/route.h"
-#include "api/schema.h"
+#include "api/shape.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -222,7 +222,7 @@ static json_t *request_body(const struct route *r)
         body = content("application/json", ref(r->body_schema));
     }
     json_put_bool(o, "required", r->body == BODY_DOCUMENT ||
-                  json_object_get(schema_get(r->body_schema), "required"));
+                  json_object_get(shape_get(r->body_schema), "required"));
     json_put(o, "content", body);
     return o;
 }
@@ -285,7 +285,7 @@ static json_t *document(void)
     json_put_str(token, "bearerFormat", "weir_ID_SECRET");
     json_put(schemes, "token", token);
     json_put(components, "securitySchemes", schemes);
-    json_put(components, "schemas", json_deep_copy(schema_all()));
+    json_put(components, "schemas", json_deep_copy(shape_all()));
     json_put_str(o, "openapi", "3.1.0");
     json_put(o, "info", info);
     json_put(o, "paths", paths());

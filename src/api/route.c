@@ -1,7 +1,7 @@
 #include "api/route.h"
 
 #include "api/api_int.h"
-#include "api/schema.h"
+#include "api/shape.h"
 #include "base/err.h"
 #include "base/near.h"
 #include "base/quantity.h"
@@ -116,7 +116,7 @@ static int check_value(const struct arg *a, const char *value,
                            "'%.40s'", a->name, value);
         return 0;
     case ARG_FIELDS:
-        return schema_fields_check(a->words, value, err);
+        return shape_fields_check(a->words, value, err);
     case ARG_PARAM:
         if (*value == '=' || !strchr(value, '='))
             return err_set(err, EINVAL,

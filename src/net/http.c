@@ -67,6 +67,22 @@ static void run(struct http *h)
         h->timer = loop_timer(h->loop, ms, on_timer, h);
 }
 
+static void on_kick(struct watch *w, void *arg)
+{
+    struct http *h = arg;
+
+    (void) w;
+    h->kick = NULL;
+    run(h);
+}
+
+void http_resume(struct http *h, struct MHD_Connection *c)
+{
+    MHD_resume_connection(c);
+    if (!h->kick && !h->closing)
+        h->kick = loop_soon(h->loop, on_kick, h);
+}
+
 static void sweep(struct watch *w, void *arg)
 {
     struct http *h = arg;
@@ -506,6 +522,7 @@ void http_close(struct http *h)
     watch_remove(h->watch);
     watch_remove(h->timer);
     watch_remove(h->sweep);
+    watch_remove(h->kick);
     MHD_stop_daemon(h->mhd);
     free(h);
 }

@@ -61,7 +61,7 @@ static void answer(struct http_req *r, unsigned status, const char *type,
     r->status = status;
     if (r->suspended) {
         r->suspended = false;
-        MHD_resume_connection(r->mhd);
+        http_resume(r->http, r->mhd);
     }
 }
 
@@ -147,7 +147,7 @@ void http_stream_wake(struct http_stream *s)
     if (!s->waits)
         return;
     s->waits = false;
-    MHD_resume_connection(s->mhd);
+    http_resume(s->http, s->mhd);
 }
 
 bool http_stream_waits(const struct http_stream *s)

@@ -50,7 +50,7 @@ struct http_conn {
 struct http {
     struct loop *loop;
     struct MHD_Daemon *mhd;
-    struct watch *watch, *timer, *sweep;
+    struct watch *watch, *timer, *sweep, *kick;
     struct http_events events;
     void *arg;
     bool local, tls, draining, closing;
@@ -62,6 +62,10 @@ struct http {
 
 /* The CN of the client's certificate when it was given and is good; else "". */
 void http_tls_subject(struct MHD_Connection *c, char *ret, size_t size);
+/* Go on with a suspended connection: MHD looks at it at the end of this turn,
+ * once for all that were resumed in it.
+ */
+void http_resume(struct http *h, struct MHD_Connection *c);
 /* Ends all streams at their next pull, and wakes them for it. */
 void http_streams_end(struct http *h);
 void http_answer_clear(struct http_req *r);

@@ -1,4 +1,4 @@
-#include "api/schema.h"
+#include "api/shape.h"
 
 #include "api/schema_text.h"
 #include "base/err.h"
@@ -19,7 +19,7 @@ __attribute__((destructor)) static void forget(void)
     json_decref(all);
 }
 
-const json_t *schema_all(void)
+const json_t *shape_all(void)
 {
     json_error_t e;
 
@@ -32,9 +32,9 @@ const json_t *schema_all(void)
     return all;
 }
 
-const json_t *schema_get(const char *name)
+const json_t *shape_get(const char *name)
 {
-    return json_object_get(schema_all(), name);
+    return json_object_get(shape_all(), name);
 }
 
 /* Where we are in the value, for the message. */
@@ -273,7 +273,7 @@ static int check(const json_t *schema, const json_t *v, const struct at *at,
     int rc;
 
     if (ref)
-        return check(schema_get(strrchr(ref, '/') + 1), v, at, err);
+        return check(shape_get(strrchr(ref, '/') + 1), v, at, err);
     if (any)
         return check_any(any, v, at, err);
     rc = check_type(schema, v, at, err);
@@ -292,15 +292,15 @@ static int check(const json_t *schema, const json_t *v, const struct at *at,
     return 0;
 }
 
-int schema_check(const json_t *schema, const json_t *value, struct err *err)
+int shape_check(const json_t *schema, const json_t *value, struct err *err)
 {
     return check(schema, value, NULL, err);
 }
 
-int schema_fields_check(const char *name, const char *fields,
+int shape_fields_check(const char *name, const char *fields,
                         struct err *err)
 {
-    const json_t *members = json_object_get(schema_get(name), "properties");
+    const json_t *members = json_object_get(shape_get(name), "properties");
     autofree char *copy = mem_str(fields);
     char *rest = copy, *field;
 

@@ -4,21 +4,21 @@
 
 struct err;
 
-/* schema - the shapes of what the API takes and gives.
+/* shape - the shapes of what the API takes and gives.
  *
  * One JSON Schema for each, by name.  The OpenAPI document shows them, and
  * bodies are checked against them before a handler sees them: what a handler
  * reads has the type that the document promises.
  */
-const json_t *schema_all(void);                    /* name -> schema; static */
-const json_t *schema_get(const char *name);        /* NULL: none */
+const json_t *shape_all(void);                    /* name -> schema; static */
+const json_t *shape_get(const char *name);        /* NULL: none */
 
 /* -EINVAL with a text that names the member: "tenant.members[0]: ...".  Of
- * JSON Schema this knows what schema_all uses: type, enum, properties,
+ * JSON Schema this knows what shape_all uses: type, enum, properties,
  * required, additionalProperties: false, items, maxItems, minLength,
  * maxLength, pattern, minimum, maximum, anyOf, $ref.
  */
-int schema_check(const json_t *schema, const json_t *value, struct err *err);
+int shape_check(const json_t *schema, const json_t *value, struct err *err);
 /* A list "a,b" of members that the schema has.  -EINVAL names the nearest. */
-int schema_fields_check(const char *name, const char *fields,
+int shape_fields_check(const char *name, const char *fields,
                         struct err *err);

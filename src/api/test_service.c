@@ -1,0 +1,497 @@
+#include "api/test_service.h"
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "core/world.h"
+#include "engine/engine.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What waits for an event to be durable, or for the refusal to be told. */
+struct effect {
+    struct effect *next;
+    uint64_t seq, workload;
+    service_done_f done;
+    void *arg;
+    int rc;
+    struct err err;
+};
+
+struct test_service {
+    struct loop *loop;
+    struct world *world;
+    struct store *store;
+    struct api *api;
+    struct effect *first, **last;      /* in order of seq; refused: seq 0 */
+    struct map *logs;                  /* struct buf by "workload/task/rank/gen" */
+    struct watch *flush, *refuse;
+    struct effect *refused;
+    char trouble[128];
+    bool single, hold;
+    uint64_t durable;
+};
+
+static void effect_done(struct effect *f)
+{
+    if (f->done)
+        f->done(f->rc, f->seq, f->workload, &f->err, f->arg);
+    free(f);
+}
+
+static void tell(struct test_service *t)
+{
+    while (t->first && t->first->seq <= t->durable) {
+        struct effect *f = t->first;
+
+        t->first = f->next;
+        if (!t->first)
+            t->last = &t->first;
+        effect_done(f);
+    }
+    if (t->api)
+        api_durable(t->api, t->durable);
+}
+
+static void on_durable(uint64_t seq, void *arg)
+{
+    struct test_service *t = arg;
+
+    t->durable = seq;
+    if (!t->hold)
+        tell(t);
+}
+
+static void on_failed(const struct err *err, void *arg)
+{
+    (void) arg;
+    (void) fprintf(stderr, "store: %s\n", err->text);
+    abort();
+}
+
+static void on_refused(struct watch *w, void *arg)
+{
+    struct test_service *t = arg;
+
+    (void) w;
+    t->refuse = NULL;
+    while (t->refused) {
+        struct effect *f = t->refused;
+
+        t->refused = f->next;
+        effect_done(f);
+    }
+}
+
+static int put(struct test_service *t, struct event *e, service_done_f done,
+               void *arg, struct err *err);
+
+static void on_flush(struct watch *w, void *arg)
+{
+    struct test_service *t = arg;
+    struct err err = { 0 };
+    struct event e;
+
+    (void) w;
+    t->flush = NULL;
+    while (world_step(t->world, clock_wall_ms(), &e) > 0) {
+        if (put(t, &e, NULL, NULL, &err) < 0)
+            abort();
+    }
+    watch_remove(t->flush);
+    t->flush = NULL;
+    if (store_commit(t->store, t->world, &err) < 0) {
+        (void) fprintf(stderr, "commit: %s\n", err.text);
+        abort();
+    }
+}
+
+/* Takes the event.  When it is refused nobody is told. */
+static int put(struct test_service *t, struct event *e, service_done_f done,
+               void *arg, struct err *err)
+{
+    const struct workload *wl = world_workload(t->world, e->workload);
+    uint64_t now = clock_wall_ms(), last = world_time_ms(t->world);
+    struct effect *f;
+    int rc;
+
+    e->seq = world_seq(t->world) + 1;
+    e->time_ms = now > last ? now : last;
+    if (!e->who[0])
+        (void) snprintf(e->who, sizeof e->who, "weir");
+    rc = world_check(t->world, e, err);
+    if (rc < 0) {
+        event_clear(e);
+        return rc;
+    }
+    f = mem_new(sizeof *f);
+    *f = (struct effect) { .seq = e->seq, .workload = e->workload,
+                           .done = done, .arg = arg };
+    *t->last = f;
+    t->last = &f->next;
+    store_event(t->store, e, e->tenant[0] ? e->tenant :
+                wl ? wl->tenant_name : NULL);
+    rc = world_apply(t->world, e, err);
+    event_clear(e);
+    if (!t->flush)
+        t->flush = loop_soon(t->loop, on_flush, t);
+    return rc;
+}
+
+static void serve_propose(struct event *e, service_done_f done,
+                          void *done_arg, void *arg)
+{
+    struct test_service *t = arg;
+    struct effect *f;
+    struct err err = { 0 };
+    int rc;
+
+    if (e->type == EVENT_SUBMITTED)
+        e->workload = world_next_workload(t->world);
+    rc = put(t, e, done, done_arg, &err);
+    if (rc == 0)
+        return;
+    f = mem_new(sizeof *f);
+    *f = (struct effect) { .next = t->refused, .done = done,
+                           .arg = done_arg, .rc = rc, .err = err };
+    t->refused = f;
+    if (!t->refuse)
+        t->refuse = loop_soon(t->loop, on_refused, t);
+}
+
+static const struct world *serve_world(void *arg)
+{
+    return ((struct test_service *) arg)->world;
+}
+
+static struct store *serve_store(void *arg)
+{
+    return ((struct test_service *) arg)->store;
+}
+
+static void log_key(char *key, size_t size, uint64_t workload, uint32_t task,
+                    uint32_t rank, uint32_t gen)
+{
+    (void) snprintf(key, size, "%llu/%u/%u/%u", (unsigned long long) workload,
+                    task, rank, gen);
+}
+
+static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
+                     uint32_t gen, uint64_t offset, void *buf, size_t size,
+                     struct engine_log *ret, struct err *err, void *arg)
+{
+    struct test_service *t = arg;
+    struct buf *b;
+    char key[64];
+
+    log_key(key, sizeof key, workload, task, rank, gen);
+    b = map_get(t->logs, key);
+    if (!b)
+        return err_set(err, ENOENT, "no log %s", key);
+    *ret = (struct engine_log) { .start = offset, .end = b->len };
+    if (offset < b->len) {
+        ret->len = b->len - offset < size ? b->len - offset : size;
+        memcpy(buf, b->data + offset, ret->len);
+    }
+    return 0;
+}
+
+struct backup {
+    service_done_f done;
+    void *arg;
+};
+
+static void on_backup(int rc, const struct err *err, void *arg)
+{
+    struct backup *b = arg;
+
+    b->done(rc, 0, 0, err, b->arg);
+    free(b);
+}
+
+static void serve_backup(const char *file, service_done_f done,
+                         void *done_arg, void *arg)
+{
+    struct test_service *t = arg;
+    struct backup *b = mem_new(sizeof *b);
+    struct effect *f;
+    struct err err = { 0 };
+    int rc;
+
+    *b = (struct backup) { .done = done, .arg = done_arg };
+    rc = store_backup(t->store, file, on_backup, b, &err);
+    if (rc == 0)
+        return;
+    free(b);
+    f = mem_new(sizeof *f);
+    *f = (struct effect) { .next = t->refused, .done = done,
+                           .arg = done_arg, .rc = rc, .err = err };
+    t->refused = f;
+    if (!t->refuse)
+        t->refuse = loop_soon(t->loop, on_refused, t);
+}
+
+static const char *serve_trouble(void *arg)
+{
+    return ((struct test_service *) arg)->trouble;
+}
+
+static json_t *serve_stat(void *arg)
+{
+    (void) arg;
+    return json_pack("{s:s}", "version", WEIR_VERSION);
+}
+
+static bool serve_single_user(void *arg)
+{
+    return ((struct test_service *) arg)->single;
+}
+
+struct service test_service_get(struct test_service *t)
+{
+    static const struct service_ops ops = {
+        .world = serve_world, .store = serve_store, .propose = serve_propose,
+        .log = serve_log, .backup = serve_backup, .trouble = serve_trouble,
+        .stat = serve_stat, .single_user = serve_single_user,
+    };
+
+    return (struct service) { .ops = &ops, .arg = t };
+}
+
+void test_service_attach(struct test_service *t, struct api *a)
+{
+    t->api = a;
+}
+
+/* The script. */
+
+static const struct task *find_task(const struct test_service *t,
+                                    uint64_t workload, uint32_t task,
+                                    struct err *err)
+{
+    const struct workload *wl = world_workload(t->world, workload);
+
+    if (wl && task < wl->spec->ntasks)
+        return &wl->tasks[task];
+    (void) err_set(err, ENOENT, "no live task %llu/%u",
+                   (unsigned long long) workload, task);
+    return NULL;
+}
+
+static int do_lease(struct test_service *t, enum event_type type,
+                    unsigned long long workload, unsigned task, unsigned rank,
+                    int status, struct err *err)
+{
+    const struct task *k = find_task(t, workload, task, err);
+    struct event e;
+
+    if (!k)
+        return -ENOENT;
+    event_init(&e, type);
+    e.workload = workload;
+    e.task = task;
+    e.rank = rank;
+    e.gen = k->gen;
+    if (type == EVENT_LEASE_ENDED) {
+        e.status = status;
+        e.cause = status ? SPEC_CAUSE_FAILED : SPEC_CAUSE_NONE;
+        e.started_ms = e.ended_ms = clock_wall_ms();
+    }
+    return put(t, &e, NULL, NULL, err);
+}
+
+static int do_log(struct test_service *t, unsigned long long workload,
+                  unsigned task, unsigned rank, const char *text,
+                  struct err *err)
+{
+    const struct task *k = find_task(t, workload, task, err);
+    struct buf *b;
+    char key[64];
+
+    if (!k)
+        return -ENOENT;
+    log_key(key, sizeof key, workload, task, rank, k->gen);
+    b = map_get(t->logs, key);
+    if (!b) {
+        b = mem_new(sizeof *b);
+        b->max = 64 * 1024 * 1024;
+        (void) map_set(t->logs, key, b);
+    }
+    (void) buf_printf(b, "%s\n", text);
+    return 0;
+}
+
+static int do_forget(struct test_service *t, unsigned long long workload,
+                     unsigned task, unsigned rank)
+{
+    for (unsigned gen = 0; gen < 8; gen++) {
+        struct buf *b;
+        char key[64];
+
+        log_key(key, sizeof key, workload, task, rank, gen);
+        b = map_del(t->logs, key);
+        if (b)
+            buf_free(b);
+        free(b);
+    }
+    return 0;
+}
+
+static int do_audit(struct test_service *t, int n, struct err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; i < n && rc == 0; i++) {
+        struct event e;
+
+        event_init(&e, EVENT_DENIED);
+        e.data = json_pack("{s:i}", "number", i);
+        rc = put(t, &e, NULL, NULL, err);
+    }
+    return rc;
+}
+
+static int do_restored(struct test_service *t, struct err *err)
+{
+    struct event e;
+
+    event_init(&e, EVENT_RESTORED);
+    e.epoch = world_epoch(t->world) + 1;
+    return put(t, &e, NULL, NULL, err);
+}
+
+static int do_flag(struct test_service *t, const char *word, int value)
+{
+    if (strcmp(word, "single") == 0) {
+        t->single = value;
+        return 0;
+    }
+    t->hold = value;
+    if (!t->hold)
+        tell(t);
+    return 0;
+}
+
+int test_service_do(struct test_service *t, const char *line, struct err *err)
+{
+    char word[16] = "";
+    unsigned long long workload = 0;
+    unsigned task = 0, rank = 0;
+    int status = 0, at = 0;
+
+    (void) sscanf(line, "%15s %llu %u %u%n %d", word, &workload, &task, &rank,
+                  &at, &status);
+    if (strcmp(word, "claim") == 0)
+        return do_lease(t, EVENT_CLAIMED, workload, task, rank, 0, err);
+    if (strcmp(word, "end") == 0)
+        return do_lease(t, EVENT_LEASE_ENDED, workload, task, rank, status,
+                        err);
+    if (strcmp(word, "log") == 0)
+        return do_log(t, workload, task, rank, line + at + 1, err);
+    if (strcmp(word, "forget") == 0)
+        return do_forget(t, workload, task, rank);
+    if (strcmp(word, "trouble") == 0) {
+        (void) snprintf(t->trouble, sizeof t->trouble, "%s",
+                        line[7] ? line + 8 : "");
+        return 0;
+    }
+    if (strcmp(word, "single") == 0 || strcmp(word, "hold") == 0)
+        return do_flag(t, word, workload != 0);
+    if (strcmp(word, "audit") == 0)
+        return do_audit(t, (int) workload, err);
+    if (strcmp(word, "restored") == 0)
+        return do_restored(t, err);
+    return err_set(err, EINVAL, "what is '%s'?", word);
+}
+
+/* Open and close. */
+
+static int begin(struct test_service *t, struct err *err)
+{
+    struct event e;
+    char member[32];
+    int rc;
+
+    event_init(&e, EVENT_TENANT_SET);
+    (void) snprintf(e.tenant, sizeof e.tenant, "default");
+    (void) snprintf(member, sizeof member, "uid:%u", (unsigned) geteuid());
+    e.data = json_pack("{s:[s]}", "members", member);
+    rc = put(t, &e, NULL, NULL, err);
+    if (rc)
+        return rc;
+    event_init(&e, EVENT_BLOCK_UP);
+    (void) snprintf(e.block, sizeof e.block, "local");
+    e.data = json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:b, s:[{s:s, s:I}, "
+                       "{s:s, s:I}, {s:s, s:I}, {s:s, s:I}]}",
+                       "pool", "local", "engine", "fake", "node", "box",
+                       "cpus_milli", 16000, "memory", (json_int_t) 1 << 36,
+                       "limits", "none", "simulated", 1, "devices",
+                       "model", "H100", "memory", (json_int_t) 1 << 36,
+                       "model", "H100", "memory", (json_int_t) 1 << 36,
+                       "model", "H100", "memory", (json_int_t) 1 << 36,
+                       "model", "H100", "memory", (json_int_t) 1 << 36);
+    return put(t, &e, NULL, NULL, err);
+}
+
+int test_service_open(struct loop *l, const char *folder,
+                      struct test_service **ret, struct err *err)
+{
+    struct test_service *t = mem_new(sizeof *t);
+    autofree char *path = mem_printf("%s/store.db", folder);
+    struct store_conf conf = { .path = path };
+    int rc;
+
+    t->loop = l;
+    t->last = &t->first;
+    t->world = world_new();
+    t->logs = map_new();
+    rc = store_open(&conf, &t->store, err);
+    if (!rc)
+        rc = store_load(t->store, t->world, err);
+    if (!rc)
+        rc = store_attach(t->store, l, on_durable, on_failed, t, err);
+    if (!rc && world_seq(t->world) == 0)
+        rc = begin(t, err);
+    if (rc) {
+        test_service_close(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+void test_service_close(struct test_service *t)
+{
+    struct buf *b;
+    size_t pos = 0;
+
+    if (!t)
+        return;
+    watch_remove(t->flush);
+    watch_remove(t->refuse);
+    store_close(t->store);
+    while (t->first) {
+        struct effect *f = t->first;
+
+        t->first = f->next;
+        f->rc = -ESHUTDOWN;
+        effect_done(f);
+    }
+    on_refused(NULL, t);
+    while ((b = map_next(t->logs, &pos, NULL))) {
+        buf_free(b);
+        free(b);
+    }
+    map_free(t->logs);
+    world_free(t->world);
+    free(t);
+}
