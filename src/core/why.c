@@ -55,32 +55,33 @@ change(struct why *y, const char *fmt, ...)
         memcpy(y->change + sizeof(y->change) - 4, "...", 4);
 }
 
-struct milli {
+struct words {
     char text[32];
 };
 
-static struct milli milli(uint64_t n)
+static struct words milli(uint64_t n)
 {
-    struct milli m;
+    struct words m;
 
     quantity_print_milli(n, m.text, sizeof(m.text));
     return m;
 }
 
-static struct milli bytes(uint64_t n)
+static struct words bytes(uint64_t n)
 {
-    struct milli m;
+    struct words m;
 
     quantity_print_bytes(n, m.text, sizeof(m.text));
     return m;
 }
 
-static struct milli duration(uint64_t ms)
+/* To the minute, or to the second when it is short. */
+static struct words duration(uint64_t ms)
 {
-    struct milli m;
+    uint64_t unit = ms >= 120000 ? 60000 : ms >= 1000 ? 1000 : 1;
+    struct words m;
 
-    quantity_print_duration(ms - ms % (ms > 1000 ? 1000 : 1), m.text,
-                            sizeof(m.text));
+    quantity_print_duration(ms - ms % unit, m.text, sizeof(m.text));
     return m;
 }
 

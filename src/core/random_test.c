@@ -1,0 +1,337 @@
+#include "core/testing.h"
+#include "core/why.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/tap.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Random lives.  Whatever happens, in whatever order:
+ *
+ *   - the world's invariants hold after every event (testing.c);
+ *   - the journal replays to the same tables, and they load to the same world;
+ *   - a world that was loaded decides, step by step, as the one it was saved
+ *     from: so the plan depends on the state and not on how it came about;
+ *   - the meter's shares make up the whole, and usage adds up;
+ *   - every task that waits has a reason;
+ *   - when nothing hinders any more, all comes to an end.
+ *
+ * A seed as argument runs that one alone.
+ */
+struct random {
+    uint64_t state;
+};
+
+static uint64_t next(struct random *r)
+{
+    uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static uint32_t below(struct random *r, uint32_t n)
+{
+    return (uint32_t) (next(r) % n);
+}
+
+static bool chance(struct random *r, uint32_t percent)
+{
+    return below(r, 100) < percent;
+}
+
+static void random_task(struct random *r, struct spec *s, uint32_t i)
+{
+    static const uint32_t gpus[] = { 0, 0, 250, 500, 1000, 1000, 2000, 9000 };
+    struct spec_task *t = &s->tasks[i];
+
+    t->gpu_milli = gpus[below(r, array_size(gpus))];
+    t->cpu_milli = 500 + 500 * below(r, 4);
+    t->memory = chance(r, 30) ? (uint64_t) (1 + below(r, 40)) << 30 : 0;
+    t->ranks = chance(r, 20) ? 1 + below(r, 4) : 1;
+    t->when = (enum spec_when) (chance(r, 70) ? 0 : below(r, 3));
+    t->together = chance(r, 15) ? 1 : 0;
+    t->retry_count = below(r, 3);
+    t->retry_on = below(r, 1u << SPEC_CAUSE_COUNT) & ~1u;
+    t->retry_backoff_ms = below(r, 3) * 500;
+    t->timeout_ms = chance(r, 20) ? 1 + below(r, 5000) : 0;
+    t->limit_wall_ms = chance(r, 10) ? 1 + below(r, 9000) : 0;
+    t->limit_gpu_ms = chance(r, 10) ? 1 + below(r, 9000) : 0;
+    if (t->gpu_milli && chance(r, 20))
+        sim_model(s, i, chance(r, 50) ? "h100" : "A100");
+    for (uint32_t k = 0; k < i; k++)
+        if (chance(r, 25) && !t->together)
+            sim_needs(s, i, k);
+}
+
+static void random_submit(struct random *r, struct sim *s)
+{
+    struct spec *spec = sim_spec(1 + below(r, 7));
+    struct event e;
+
+    for (uint32_t i = 0; i < spec->ntasks; i++)
+        random_task(r, spec, i);
+    spec->priority = (int) below(r, 3) - 1;
+    if (chance(r, 10))
+        spec->max_wait_ms = 1 + below(r, 60000);
+    if (chance(r, 10))
+        spec->deadline_ms = s->now + below(r, 60000);
+    event_init(&e, EVENT_SUBMITTED);
+    e.workload = world_next_workload(s->w) + below(r, 2);
+    memcpy(e.tenant, "t", 2);
+    if (chance(r, 20))
+        (void) snprintf(e.key, sizeof(e.key), "k%u", below(r, 20));
+    if (chance(r, 10)) {
+        e.done = mem_array(1, sizeof(*e.done));
+        e.done[e.ndone++] = below(r, spec->ntasks);
+    }
+    e.spec = spec;
+    (void) sim_do(s, &e);
+}
+
+static struct workload *random_workload(struct random *r, const struct sim *s)
+{
+    struct workload *wl, *pick = NULL;
+    uint32_t n = 0;
+    size_t pos = 0;
+
+    while ((wl = world_next(s->w, &pos)))
+        if (below(r, ++n) == 0)
+            pick = wl;
+    return pick;
+}
+
+static struct lease *random_lease(struct random *r, const struct sim *s)
+{
+    struct lease *pick = NULL;
+    struct block *b;
+    uint32_t n = 0;
+    size_t pos = 0;
+
+    while ((b = world_next_block(s->w, &pos)))
+        for (struct lease *l = b->leases; l; l = l->next_on_block)
+            if (below(r, ++n) == 0)
+                pick = l;
+    return pick;
+}
+
+static void random_report(struct random *r, struct sim *s)
+{
+    const struct lease *l = random_lease(r, s);
+    struct event e;
+
+    if (!l)
+        return;
+    event_init(&e, l->claimed_ms == 0 && chance(r, 90) ? EVENT_CLAIMED
+                                                       : EVENT_LEASE_ENDED);
+    e.workload = l->task->workload->id;
+    e.task = l->task->index;
+    e.rank = l->rank;
+    e.gen = l->gen - (chance(r, 5) ? 1 : 0);
+    if (e.type == EVENT_LEASE_ENDED) {
+        e.started_ms = l->claimed_ms;
+        e.ended_ms = s->now - (chance(r, 5) ? below(r, 9999) : 0);
+        if (chance(r, 35))
+            e.status = (int) below(r, 20) - 10;
+        if (chance(r, 10))
+            e.cause = (enum spec_cause) below(r, SPEC_CAUSE_COUNT);
+    }
+    (void) sim_do(s, &e);
+}
+
+static void random_workload_event(struct random *r, struct sim *s)
+{
+    static const enum event_type types[] = {
+        EVENT_PAUSED, EVENT_UNPAUSED, EVENT_UNPAUSED, EVENT_ABORTING,
+        EVENT_ABORTING, EVENT_RELEASED, EVENT_RELEASED,
+    };
+    const struct workload *wl = random_workload(r, s);
+    struct event e;
+
+    if (!wl)
+        return;
+    event_init(&e, types[below(r, array_size(types))]);
+    e.workload = wl->id;
+    e.force = chance(r, 30);
+    e.task = chance(r, 50) ? EVENT_ALL : below(r, wl->spec->ntasks + 1);
+    (void) sim_do(s, &e);
+}
+
+static void random_pool_event(struct random *r, struct sim *s)
+{
+    char id[8], node[16];
+
+    (void) snprintf(id, sizeof(id), "b%u", below(r, 3));
+    (void) snprintf(node, sizeof(node), "node-%s", id);
+    switch (below(r, 6)) {
+    case 0:
+        (void) sim_on_block(s, EVENT_BLOCK_LOST, id);
+        break;
+    case 1:
+        (void) sim_on_node(s, EVENT_NODE_DRAINED, node);
+        break;
+    case 2:
+        (void) sim_on_node(s, EVENT_NODE_UNDRAINED, node);
+        break;
+    default:
+        (void) sim_block(s, id, below(r, 5), chance(r, 70) ? "H100" : "A100",
+                         1 + below(r, 8));
+        break;
+    }
+}
+
+static void random_rare(struct random *r, struct sim *s)
+{
+    struct event e;
+
+    if (chance(r, 50)) {
+        (void) sim_quota(s, chance(r, 60) ? UINT32_MAX : below(r, 4000));
+        return;
+    }
+    event_init(&e, EVENT_RESTORED);
+    e.epoch = world_epoch(s->w) + 1;
+    (void) sim_do(s, &e);
+}
+
+static void check_meter(struct sim *s)
+{
+    struct meter m;
+
+    world_meter(s->w, s->now, &m);
+    if (m.total != m.used + m.idle_nodemand + m.idle_frag + m.waste ||
+        m.cpu_used > m.cpu_total)
+        fault(s, "meter", "the shares do not make up the whole");
+}
+
+static void check_reasons(struct sim *s)
+{
+    struct workload *wl;
+    struct why y;
+    size_t pos = 0;
+
+    while ((wl = world_next(s->w, &pos))) {
+        for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+            why_task(s->w, &wl->tasks[i], s->now, &y);
+            if (!y.text[0] || y.code >= WHY_COUNT)
+                fault(s, wl->tasks[i].spec->name, "has no reason");
+            if (y.code == WHY_ORDER && !strstr(y.text, "comes before it"))
+                fault(s, y.text, "fits, and was not planned");
+        }
+    }
+}
+
+/* Nothing stands in the way any more: every workload comes to its end. */
+static void drain(struct sim *s)
+{
+    struct workload *wl;
+    struct lease *l;
+    struct random r = { 1 };
+
+    sim_quota(s, UINT32_MAX);
+    for (int i = 0; i < 3; i++) {
+        char node[16];
+
+        (void) snprintf(node, sizeof(node), "node-b%d", i);
+        (void) sim_on_node(s, EVENT_NODE_UNDRAINED, node);
+    }
+    (void) sim_block(s, "zz", 16, "H100", 64);
+    (void) sim_block(s, "zy", 16, "A100", 64);
+    for (int round = 0; round < 20000 && (wl = random_workload(&r, s));
+         round++) {
+        uint64_t wake = world_wake_ms(s->w);
+
+        if (wl->quarantined)
+            (void) sim_on_workload(s, EVENT_RELEASED, wl->id, false);
+        else if (wl->paused)
+            (void) sim_on_workload(s, EVENT_UNPAUSED, wl->id, false);
+        else if ((l = random_lease(&r, s)) && l->state == LEASE_PLANNED)
+            (void) sim_claim(s, l->task->workload->id, l->task->index, l->rank,
+                             l->gen);
+        else if (l)
+            (void) sim_end(s, l->task->workload->id, l->task->index, l->rank,
+                           0);
+        else if (wake != UINT64_MAX)
+            sim_wait(s, wake - s->now);
+        else
+            (void) sim_on_workload(s, EVENT_ABORTING, wl->id, true);
+    }
+    if (random_workload(&r, s))
+        fault(s, "drain", "something never ends");
+}
+
+/* The sum over what was reported, from the journal alone. */
+static void check_usage(struct sim *s)
+{
+    const struct tenant *t = world_tenant(s->w, "t");
+    uint64_t ended = 0;
+
+    for (size_t i = 0; i < json_array_size(s->journal); i++)
+        ended += strcmp(json_get_str(json_array_get(s->journal, i), "type", ""),
+                        "task.ended") == 0;
+    for (size_t i = 0; i < json_array_size(s->journal); i++)
+        ended += json_array_size(json_object_get(
+                     json_array_get(s->journal, i), "done"));
+    if (t->tasks_ended != ended)
+        fault(s, "usage", "tasks that ended are not counted right");
+    if (t->used_gpu_milli != 0)
+        fault(s, "usage", "a device is held by nobody");
+}
+
+static void one_life(uint64_t seed, unsigned events)
+{
+    struct random r = { seed };
+    struct sim s;
+    unsigned replays = 0;
+
+    sim_open(&s);
+    for (unsigned i = 0; i < events && s.faults == 0; i++) {
+        uint32_t what = below(&r, 100);
+
+        if (chance(&r, 40))
+            s.now += chance(&r, 5) ? 700000 : below(&r, 700);
+        if (what < 12)
+            random_submit(&r, &s);
+        else if (what < 80)
+            random_report(&r, &s);
+        else if (what < 88)
+            random_workload_event(&r, &s);
+        else if (what < 97)
+            random_pool_event(&r, &s);
+        else if (what < 99)
+            sim_round(&s);
+        else
+            random_rare(&r, &s);
+        sim_round(&s);
+        check_meter(&s);
+        if (chance(&r, 3))
+            (void) sim_twin(&s);
+        if (chance(&r, 3))
+            check_reasons(&s);
+        if (chance(&r, 1) && replays++ < 4)
+            (void) sim_replays(&s);
+    }
+    drain(&s);
+    check_usage(&s);
+    (void) sim_twin(&s);
+    (void) sim_replays(&s);
+    ok(s.faults == 0, "seed %" PRIu64 ": %" PRIu64 " events", seed, s.seq);
+    sim_close(&s);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned events = 1000;
+
+    if (argc > 1) {
+        one_life(strtoull(argv[1], NULL, 10), events);
+        return tap_done();
+    }
+    for (uint64_t seed = 1; seed <= 12; seed++)
+        one_life(seed, events);
+    return tap_done();
+}

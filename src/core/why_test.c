@@ -1,0 +1,214 @@
+#include "core/testing.h"
+#include "core/why.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/tap.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Each code once, with its sentence. */
+static bool seen[WHY_COUNT];
+
+static void says(const struct sim *s, uint64_t id, uint32_t task,
+                 enum why_code code, uint32_t position, const char *text,
+                 const char *change)
+{
+    const struct task *t = sim_task(s, id, task);
+    struct why y = { .code = WHY_COUNT };
+
+    if (t)
+        why_task(s->w, t, s->now, &y);
+    seen[code] = true;
+    ok(y.code == code, "%s", why_code_name(code));
+    ok(strcmp(y.text, text) == 0, "%s", y.text);
+    ok(strcmp(y.change, change) == 0, "change: %s", y.change);
+    ok(y.position == position, "position %u", y.position);
+}
+
+static uint64_t submit(struct sim *s, uint32_t gpu_milli, uint32_t cpu_milli)
+{
+    struct spec *spec = sim_spec(1);
+
+    spec->tasks[0].gpu_milli = gpu_milli;
+    spec->tasks[0].cpu_milli = cpu_milli;
+    return sim_submit(s, spec);
+}
+
+static void test_life(void)
+{
+    struct spec *spec = sim_spec(6);
+    struct sim s;
+
+    sim_open(&s);
+    spec->tasks[0].retry_count = 1;
+    spec->tasks[0].retry_on = 1u << SPEC_CAUSE_FAILED;
+    spec->tasks[0].retry_backoff_ms = 90000;
+    for (uint32_t i = 0; i < 5; i++)
+        sim_needs(spec, 5, i);
+    (void) sim_submit(&s, spec);
+    says(&s, 1, 0, WHY_NO_BLOCK, 1, "No node has joined yet.",
+         "It starts when a runner reports from one.");
+    sim_block(&s, "b", 0, "", 1);
+    says(&s, 1, 0, WHY_STARTING, 0, "It has its place on node 'node-b' and is "
+         "about to start: 0 of 1 ranks have begun.", "");
+    says(&s, 1, 5, WHY_NEEDS, 0, "It waits for 5 of the 5 tasks it needs: 'a' "
+         "(starting), 'b' (waiting), 'c' (waiting) and 2 more.", "");
+    says(&s, 1, 2, WHY_CPUS, 2, "It needs 1 CPUs for each of 1 ranks; at most "
+         "0 are free on one node.",
+         "It starts when running work ends and leaves enough.");
+    sim_claim(&s, 1, 0, 0, 1);
+    says(&s, 1, 0, WHY_RUNNING, 0, "It is running on node 'node-b', attempt "
+         "1.", "");
+    sim_end(&s, 1, 0, 0, 2);
+    sim_wait(&s, 30000);
+    says(&s, 1, 0, WHY_BACKOFF, 0, "Attempt 1 ended (failed); it is tried "
+         "again at 2027-01-15T08:01:30.000Z, in 1m.", "");
+    sim_run(&s, 1, 1);
+    says(&s, 1, 1, WHY_ENDED, 0, "It has ended: succeeded.", "");
+    sim_abort_task(&s, 1, 2, false);
+    says(&s, 1, 2, WHY_ENDING, 0, "It was told to stop (aborted) and has not "
+         "ended yet.", "It has 10s to end by itself; abort it with --force to "
+         "not wait.");
+    sim_end_as(&s, 1, 2, 0, SPEC_CAUSE_ABORTED);
+    says(&s, 1, 2, WHY_ENDED, 0, "It has ended: aborted (aborted, status 0).",
+         "");
+    sim_on_workload(&s, EVENT_PAUSED, 1, false);
+    says(&s, 1, 4, WHY_PAUSED, 0, "Its workload is paused.",
+         "weir unpause w1");
+    sim_close(&s);
+}
+
+static void test_never(void)
+{
+    struct spec *spec;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 8);
+    (void) submit(&s, 8000, 1000);
+    says(&s, 1, 0, WHY_NEVER_DEVICES, 1, "It can never start here: it asks "
+         "for 8 devices for each of 1 ranks, on one node each, and the largest "
+         "of the nodes has 4 of 4 in all.", "Ask for fewer devices or another "
+         "model, or add a node that has them.");
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 1000;
+    sim_model(spec, 0, "A100");
+    (void) sim_submit(&s, spec);
+    says(&s, 2, 0, WHY_NEVER_MODEL, 2, "It can never start here: it asks for "
+         "1 device of model A100, and there are 0 devices of such a model.",
+         "Ask for fewer devices or another model, or add a node that has "
+         "them.");
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 500;
+    spec->tasks[0].gpu_memory = UINT64_C(141) << 30;
+    (void) sim_submit(&s, spec);
+    says(&s, 3, 0, WHY_NEVER_GPU_MEMORY, 3, "It can never start here: it asks "
+         "for 0.5 device with at least 141Gi, and there are 0 devices with so "
+         "much memory.", "Ask for fewer devices or another model, or add a "
+         "node that has them.");
+    (void) submit(&s, 0, 9000);
+    says(&s, 4, 0, WHY_NEVER_CPUS, 4, "It can never start here: it asks for 9 "
+         "CPUs for each of 1 ranks, and the largest node has 8.",
+         "Ask for fewer CPUs, or add a larger node.");
+    spec = sim_spec(1);
+    spec->tasks[0].memory = UINT64_C(65) << 30;
+    (void) sim_submit(&s, spec);
+    says(&s, 5, 0, WHY_NEVER_MEMORY, 5, "It can never start here: it asks for "
+         "65Gi of memory for each of 1 ranks, and the largest node has 64Gi.",
+         "Ask for less memory, or add a larger node.");
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 3000;
+    spec->tasks[0].ranks = 2;
+    sim_block(&s, "c", 2, "H100", 8);
+    (void) sim_submit(&s, spec);
+    says(&s, 6, 0, WHY_NEVER_DEVICES, 6, "It can never start here: 3 devices "
+         "for each of 2 ranks do not fit on the 6 devices there are.",
+         "Ask for fewer devices or another model, or add a node that has "
+         "them.");
+    sim_close(&s);
+}
+
+static void test_room(void)
+{
+    struct spec *spec = sim_spec(1);
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 8);
+    spec->tasks[0].gpu_milli = 3000;
+    spec->tasks[0].memory = UINT64_C(60) << 30;
+    (void) sim_submit(&s, spec);
+    spec = sim_spec(1);
+    spec->tasks[0].memory = UINT64_C(5) << 30;
+    (void) sim_submit(&s, spec);
+    says(&s, 2, 0, WHY_MEMORY, 1, "It needs 5Gi of memory for each of 1 ranks; "
+         "at most 4Gi are free on one node.",
+         "It starts when running work ends and leaves enough.");
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 2000;
+    sim_model(spec, 0, "h100");
+    (void) sim_submit(&s, spec);
+    says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100 for each "
+         "of 1 ranks; of 4 devices that would do, 1 are free in all.",
+         "It starts when running work ends and leaves enough.");
+    sim_wait(&s, PATIENCE_MS + 5000);
+    (void) submit(&s, 1000, 1000);
+    says(&s, 4, 0, WHY_ORDER, 3, "It would fit, but 'a' of w2 comes before it "
+         "and has waited 10m for more than is free: nothing may overtake it "
+         "any more.", "It starts after that task, or with a higher priority.");
+    sim_quota(&s, 3000);
+    says(&s, 4, 0, WHY_QUOTA, 3, "Tenant 't' may hold 3 devices at once and "
+         "holds 3; this needs 1.",
+         "It starts when other work of the tenant ends.");
+    sim_quota(&s, 500);
+    says(&s, 4, 0, WHY_QUOTA, 3, "Tenant 't' may hold 0.5 devices at once and "
+         "holds 3; this needs 1.", "It needs more than the tenant may ever "
+         "hold: weir tenant set t --max-gpus N");
+    sim_on_node(&s, EVENT_NODE_DRAINED, "node-b");
+    says(&s, 4, 0, WHY_DRAINED, 3, "The nodes that could run it are drained (1 "
+         "of 1).", "weir node undrain NODE");
+    sim_on_block(&s, EVENT_BLOCK_LOST, "b");
+    says(&s, 4, 0, WHY_NO_BLOCK, 4, "No node that could run it is up: 0 of 1 "
+         "are.", "It starts when the node is back.");
+    sim_close(&s);
+}
+
+static void test_rest(void)
+{
+    struct spec *spec = sim_spec(3);
+    struct event e;
+    struct sim s;
+    struct why y = { .code = WHY_ORDER, .text = "x", .position = 3 };
+    autojson json_t *j = why_json(&y);
+
+    ok(json_object_size(j) == 3 && json_get_u64(j, "position", 0) == 3 &&
+       strcmp(json_get_str(j, "code", ""), "order") == 0, "as JSON");
+    sim_open(&s);
+    sim_block(&s, "b", 0, "", 1);
+    spec->tasks[0].together = spec->tasks[1].together = 1;
+    sim_needs(spec, 1, 2);
+    (void) sim_submit(&s, spec);
+    says(&s, 1, 0, WHY_TOGETHER, 1, "It starts together with others: 1 of them "
+         "still wait for what they need, 0 for the time of their next "
+         "attempt.", "");
+    event_init(&e, EVENT_RESTORED);
+    e.epoch = 1;
+    ok(sim_do(&s, &e) == 0, "a restore");
+    says(&s, 1, 0, WHY_QUARANTINED, 0, "Its workload was under way when the "
+         "store was saved that has now been restored, and may have gone on "
+         "since.", "An operator releases w1: queue it again, or abort it.");
+    sim_close(&s);
+}
+
+int main(void)
+{
+    test_life();
+    test_never();
+    test_room();
+    test_rest();
+    for (unsigned c = 0; c < WHY_COUNT; c++)
+        ok(seen[c], "code '%s' has a test", why_code_name((enum why_code) c));
+    return tap_done();
+}
