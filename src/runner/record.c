@@ -246,10 +246,15 @@ void record_clear(struct record *rec)
 
 /* Making and retiring. */
 
+/* A spare is cut to one byte and not to none, and written over from its
+ * start: a file that was empty and then written is sent to the disk at once
+ * by some file systems.
+ */
+enum { SPARE_SIZE = 1 };
+
 static int fill(const char *path, const json_t *task, struct err *err)
 {
-    autoclose int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND |
-                            O_CLOEXEC, 0600);
+    autoclose int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
     return fd < 0 ? failed(err, "open", path) : add(fd, task, err);
 }
@@ -276,8 +281,8 @@ int record_retire(struct records *r, const struct lease_id *id,
     autofree char *path = path_of(r, id);
     autofree char *spare = spare_path(r, r->spares);
 
-    /* Emptied at once: an order may hold secrets. */
-    if (r->spares < SPARES_MAX && truncate(path, 0) == 0 &&
+    /* At once: an order may hold secrets. */
+    if (r->spares < SPARES_MAX && truncate(path, SPARE_SIZE) == 0 &&
         rename(path, spare) == 0) {
         r->spares++;
         return 0;

@@ -24,7 +24,7 @@ struct err;
  * follows from its file alone.
  *
  * File systems are slow at making and removing many files: records that are
- * done with are emptied and kept in DIR/spare for the next order.
+ * done with are cut short and kept in DIR/spare for the next order.
  */
 struct report {
     char cause[16];
