@@ -21,7 +21,11 @@
  * that was not durable has left this process, so nobody can tell the
  * difference.  Runners are cut off and settle when they dial in again.
  */
-enum { PROBE_MS = 500, PROBE_BYTES = 1024 * 1024 };
+enum {
+    PROBE_MS = 500,
+    PROBE_BYTES = 1024 * 1024,
+    STEPS_MAX = 1000,                  /* decisions in one turn of the loop */
+};
 
 static void effect_add(struct control *c, const struct effect *f)
 {
@@ -91,45 +95,58 @@ static void on_wake(struct watch *w, void *arg)
     journal_soon(c);
 }
 
-static void wake_set(struct control *c, uint64_t now)
+/* Ask the world again when it wants to be asked; at once if `more`. */
+static void wake_set(struct control *c, bool more)
 {
-    uint64_t at = world_wake_ms(c->world);
+    uint64_t at = world_wake_ms(c->world), now = control_now(c);
 
     watch_remove(c->wake);
     c->wake = NULL;
-    if (at == UINT64_MAX)
-        return;
-    c->wake = loop_timer(c->loop, at > now ? at - now : 1, on_wake, c);
+    if (more)
+        c->wake = loop_timer(c->loop, 0, on_wake, c);
+    else if (at != UINT64_MAX)
+        c->wake = loop_timer(c->loop, at > now ? at - now : 1, on_wake, c);
 }
 
-/* The end of a turn: what the world wants goes into the same batch. */
+/* What the world wants goes into the same batch.  True when it may want more:
+ * a large workload's end is many decisions, and others wait for their turn.
+ */
+static bool decide(struct control *c)
+{
+    struct err err = { 0 };
+    struct event e;
+
+    for (unsigned n = 0; n < STEPS_MAX; n++) {
+        if (world_step(c->world, control_now(c), &e) <= 0)
+            return false;
+        if (journal_event(c, &e, NULL, NULL, &err) < 0) {
+            log_say(LOG_ERROR, "a decision was refused", "error", err.text,
+                    NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The end of a turn. */
 static void on_flush(struct watch *w, void *arg)
 {
     struct control *c = arg;
     struct err err = { 0 };
+    bool more;
 
     (void) w;
     c->flush = NULL;
     if (c->trouble[0])
         return;
-    for (;;) {
-        struct event e;
-
-        if (world_step(c->world, control_now(c), &e) <= 0)
-            break;
-        if (journal_event(c, &e, NULL, NULL, &err) < 0) {
-            log_say(LOG_ERROR, "a decision was refused", "error", err.text,
-                    NULL);
-            break;
-        }
-    }
+    more = decide(c);
     if (c->flush) {                    /* the decisions above asked for it */
         watch_remove(c->flush);
         c->flush = NULL;
     }
     if (store_commit(c->store, c->world, &err) < 0)
         log_say(LOG_ERROR, "the journal refuses", "error", err.text, NULL);
-    wake_set(c, control_now(c));
+    wake_set(c, more);
 }
 
 void journal_soon(struct control *c)
