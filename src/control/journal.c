@@ -9,6 +9,7 @@
 #include "store/store.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ enum {
     PROBE_MS = 500,
     PROBE_BYTES = 1024 * 1024,
     STEPS_MAX = 1000,                  /* decisions in one turn of the loop */
+    LARGE_TASKS = 5000,
 };
 
 static void effect_add(struct control *c, const struct effect *f)
@@ -169,6 +171,17 @@ bool journal_pending(const struct control *c, enum event_type type,
     return false;
 }
 
+/* Reading a large document takes several times the memory that its workload
+ * keeps; the allocator would sit on the difference.
+ */
+static void give_back(struct control *c, const struct effect *f)
+{
+    const struct workload *wl = world_workload(c->world, f->workload);
+
+    if (wl && wl->spec->ntasks >= LARGE_TASKS)
+        (void) malloc_trim(0);
+}
+
 void journal_durable(uint64_t seq, void *arg)
 {
     struct control *c = arg;
@@ -179,6 +192,8 @@ void journal_durable(uint64_t seq, void *arg)
         if (f.done)
             f.done(0, f.seq, f.workload, NULL, f.arg);
         leases_act(c, &f);
+        if (f.type == EVENT_SUBMITTED)
+            give_back(c, &f);
     }
     if (c->api)
         api_durable(c->api, seq);
