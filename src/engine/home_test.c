@@ -1,0 +1,272 @@
+#include "engine/home.h"
+
+#include "base/err.h"
+#include "base/frame.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* The owner: writes down what it hears. */
+static struct {
+    unsigned hellos, others, gone;
+    char last[48];
+    struct home *home;             /* answer each hello when set */
+} owner;
+
+static bool admit(const char *block, const char *token, void *arg)
+{
+    (void) arg;
+    return strcmp(block, "nobody") != 0 && strcmp(token, "right") == 0;
+}
+
+static void message(const char *block, const struct wire_msg *m, void *arg)
+{
+    struct wire_msg welcome = { .kind = WIRE_WELCOME, .v = 1, .epoch = 5 };
+
+    (void) arg;
+    (void) snprintf(owner.last, sizeof owner.last, "%s", block);
+    if (m->kind != WIRE_HELLO) {
+        owner.others++;
+        return;
+    }
+    owner.hellos++;
+    ok(home_send(owner.home, block, &welcome, NULL) == 0,
+       "an answer from inside of the callback");
+}
+
+static void gone(const char *block, void *arg)
+{
+    (void) arg;
+    (void) snprintf(owner.last, sizeof owner.last, "%s", block);
+    owner.gone++;
+}
+
+static const struct home_ops ops = {
+    .admit = admit, .message = message, .gone = gone,
+};
+
+static struct loop *loop;
+static char path[64];
+
+static void turn(void)
+{
+    for (int i = 0; i < 5; i++)
+        if (loop_turn(loop, 0, NULL) < 0)
+            ok(false, "the loop turns");
+}
+
+static int dial(void)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    ok(connect(fd, (struct sockaddr *) &at, sizeof at) == 0, "dial");
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    struct buf out = BUF_INIT(4096);
+
+    frame_add(&out, text, strlen(text));
+    ok(send(fd, out.data, out.len, MSG_NOSIGNAL) == (ssize_t) out.len,
+       "say %.60s", text);
+    buf_free(&out);
+    turn();
+}
+
+static void hello(int fd, const char *block, const char *token, int v)
+{
+    autofree char *text = mem_printf(
+        "{\"t\":\"hello\",\"v\":%d,\"block\":\"%s\",\"token\":\"%s\","
+        "\"pid\":1,\"leases\":[]}", v, block, token);
+
+    say(fd, text);
+}
+
+/* The next frame; "" when there is none, "-" when home hung up. */
+static char *hear(int fd)
+{
+    unsigned char head[4];
+    ssize_t n = recv(fd, head, 4, MSG_DONTWAIT);
+    char *body;
+    size_t len;
+
+    if (n <= 0)
+        return mem_str(n == 0 ? "-" : "");
+    len = head[0] | (size_t) head[1] << 8;
+    body = mem_new(len + 1);
+    ok(n == 4 && recv(fd, body, len, MSG_DONTWAIT) == (ssize_t) len,
+       "a whole frame");
+    return body;
+}
+
+static void hears(int fd, const char *want)
+{
+    autofree char *got = hear(fd);
+
+    ok(*want ? strstr(got, want) != NULL : !*got, "hears '%s' (%s)", want,
+       got);
+}
+
+static void test_refusals(void)
+{
+    int fd = dial();
+
+    hello(fd, "local", "wrong", 1);
+    hears(fd, "not its token");
+    hears(fd, "-");
+    (void) close(fd);
+    fd = dial();
+    hello(fd, "local", "right", 9);
+    hears(fd, "version 9");
+    hears(fd, "-");
+    (void) close(fd);
+    fd = dial();
+    say(fd, "{\"t\":\"pong\"}");
+    hears(fd, "hello first");
+    (void) close(fd);
+    fd = dial();
+    (void) send(fd, "\377\377\377\377", 4, MSG_NOSIGNAL);
+    turn();
+    hears(fd, "longer");
+    hears(fd, "-");
+    (void) close(fd);
+    turn();
+    ok(owner.hellos == 0 && owner.gone == 0, "the owner heard of none");
+}
+
+static void test_talk(struct home *h)
+{
+    struct wire_msg m = { .kind = WIRE_PING };
+    struct err err = { 0 };
+    int a = dial(), b = dial();
+
+    ok(home_send(h, "local", &m, &err) == -ENOTCONN, "nobody: %s", err.text);
+    ok(!home_connected(h, "local"), "not connected");
+    hello(a, "local", "right", 1);
+    ok(owner.hellos == 1 && home_connected(h, "local"), "let in");
+    hears(a, "welcome");
+    hello(b, "local", "right", 1);
+    hears(b, "runner already");
+    hears(b, "-");
+    ok(owner.hellos == 1 && owner.gone == 0, "the first one stays");
+    ok(home_send(h, "local", &m, NULL) == 0 &&
+       home_send(h, "local", &m, NULL) == 0, "send two");
+    hears(a, "");
+    turn();
+    hears(a, "ping");
+    hears(a, "ping");
+    say(a, "{\"t\":\"pong\"}");
+    ok(owner.others == 1, "a message came");
+    say(a, "{\"t\":\"sing\"}");
+    hears(a, "sing");
+    ok(home_connected(h, "local"), "an unknown kind is not fatal");
+    say(a, "{\"t\":\"claim\"}");
+    hears(a, "key");
+    hears(a, "-");
+    ok(owner.gone == 1 && !home_connected(h, "local"), "a wrong one is");
+    (void) close(a);
+    (void) close(b);
+}
+
+static void test_reconnect(struct home *h)
+{
+    int fd = dial();
+
+    owner.gone = 0;
+    hello(fd, "other", "right", 1);
+    ok(home_connected(h, "other"), "another block");
+    (void) close(fd);
+    turn();
+    ok(owner.gone == 1 && strcmp(owner.last, "other") == 0, "gone");
+    fd = dial();
+    hello(fd, "other", "right", 2);
+    ok(home_connected(h, "other"), "and back, a version ahead");
+    (void) close(fd);
+    turn();
+}
+
+/* A runner that reads nothing is cut off, by bytes. */
+static void test_slow(struct home *h)
+{
+    struct wire_msg m = { .kind = WIRE_ORDER, .task = json_object() };
+    autofree char *big = mem_new(1024 * 1024 + 1);
+    unsigned sent = 0;
+    int fd = dial(), rc = 0;
+
+    memset(big, 'x', 1024 * 1024);
+    json_put_str(m.task, "run", big);
+    owner.gone = 0;
+    hello(fd, "slow", "right", 1);
+    while (sent < 200 && (rc = home_send(h, "slow", &m, NULL)) == 0) {
+        sent++;
+        turn();
+    }
+    turn();
+    ok(rc == -ENOBUFS && sent > 30, "cut off after %u MiB", sent);
+    ok(owner.gone == 1 && !home_connected(h, "slow"), "and said so");
+    wire_clear(&m);
+    (void) close(fd);
+}
+
+static uint64_t fake_now(void *arg)
+{
+    return *(uint64_t *) arg;
+}
+
+/* And by time: who connects and says nothing. */
+static void test_silent(void)
+{
+    uint64_t now = 1000;
+    int fd;
+
+    loop_set_clock(loop, fake_now, &now);
+    fd = dial();
+    turn();
+    now += 9000;
+    turn();
+    hears(fd, "");
+    now += 2000;
+    turn();
+    hears(fd, "-");
+    (void) close(fd);
+}
+
+int main(void)
+{
+    char dir[] = "/tmp/weir-home-XXXXXX";
+    autofree char *too_long = mem_new(200);
+    struct home *h = NULL;
+    struct err err = { 0 };
+    struct stat st;
+
+    ok(mkdtemp(dir) != NULL && loop_open(&loop, NULL) == 0, "set up");
+    (void) snprintf(path, sizeof path, "%s/home", dir);
+    memset(too_long, 'x', 199);
+    ok(home_open(loop, too_long, &ops, NULL, &h, &err) == -ENAMETOOLONG &&
+       !h, "%.40s...", err.text);
+    ok(home_open(loop, path, &ops, NULL, &h, &err) == 0, "open");
+    ok(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600, "mode 0600");
+    owner.home = h;
+    test_refusals();
+    test_talk(h);
+    test_reconnect(h);
+    test_slow(h);
+    test_silent();
+    home_close(h);
+    ok(stat(path, &st) < 0, "the socket goes with it");
+    loop_close(loop);
+    (void) rmdir(dir);
+    return tap_done();
+}

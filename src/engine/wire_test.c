@@ -1,0 +1,169 @@
+#include "engine/wire.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/tap.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Read, write, and read again: the same. */
+static const char *const good[] = {
+    "{\"t\":\"hello\",\"v\":1,\"block\":\"local\",\"token\":\"abc\","
+    "\"pid\":7,\"leases\":[]}",
+    "{\"t\":\"hello\",\"v\":1,\"block\":\"a.b-c_1\",\"token\":\"\","
+    "\"pid\":7,\"leases\":[{\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"state\":\"running\"},{\"key\":\"w1/0.1\",\"gen\":1,\"epoch\":1,"
+    "\"state\":\"new\"}]}",
+    "{\"t\":\"claim\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
+    "{\"t\":\"started\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"pid\":99,\"at\":1700000000000}",
+    "{\"t\":\"ended\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"cause\":\"none\",\"status\":0,\"started\":1,\"ended\":2}",
+    "{\"t\":\"ended\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"cause\":\"signalled\",\"status\":-9,\"started\":1,\"ended\":2,"
+    "\"cpu_ms\":3,\"rss\":4096}",
+    "{\"t\":\"pong\"}",
+    "{\"t\":\"welcome\",\"epoch\":3,\"v\":1}",
+    "{\"t\":\"order\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"task\":{\"run\":\"true\"}}",
+    "{\"t\":\"grant\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"ok\":true}",
+    "{\"t\":\"stop\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
+    "{\"t\":\"stop\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"force\":true,\"signal\":10,\"grace_ms\":5000,"
+    "\"command\":\"save\"}",
+    "{\"t\":\"ack\",\"key\":\"w12/3.0\",\"gen\":4294967295,"
+    "\"epoch\":9223372036854775807}",
+    "{\"t\":\"drop\",\"key\":\"w9223372036854775807/4294967295.0\"}",
+    "{\"t\":\"ping\"}",
+    "{\"t\":\"quit\"}",
+    "{\"t\":\"error\",\"text\":\"no\"}",
+};
+
+static void test_good(void)
+{
+    unsigned kinds = 0;
+
+    for (size_t i = 0; i < array_size(good); i++) {
+        autojson json_t *before = NULL;
+        autojson json_t *after = NULL;
+        struct wire_msg m;
+        struct err err = { 0 };
+        int rc = wire_read(good[i], strlen(good[i]), &m, &err);
+
+        ok(rc == 0, "read %s%s", good[i], err.text);
+        if (rc < 0)
+            continue;
+        kinds |= 1u << m.kind;
+        after = wire_write(&m);
+        wire_clear(&m);
+        (void) json_read(good[i], strlen(good[i]), 4096, &before, &err);
+        ok(json_equal(before, after), "and written again it is the same");
+    }
+    ok(kinds == (1u << WIRE_KIND_COUNT) - 1, "every kind is in the table");
+}
+
+static const struct {
+    int rc;
+    const char *text, *says;
+} bad[] = {
+    { -EINVAL, "", "" },
+    { -EINVAL, "{", "" },
+    { -EPROTO, "[]", "kind" },
+    { -EPROTO, "{}", "kind" },
+    { -EPROTO, "{\"t\":1}", "kind" },
+    { -ENOTSUP, "{\"t\":\"sing\"}", "sing" },
+    { -EINVAL, "{\"t\":\"ping\",\"t\":\"ping\"}", "" },
+    { -EINVAL, "{\"t\":\"ping\"} x", "" },
+    { -EPROTO, "{\"t\":\"claim\",\"gen\":1,\"epoch\":1}", "key" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":\"w1/2.3\",\"epoch\":1}", "gen" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":\"x\",\"gen\":1,\"epoch\":1}",
+      "w12/3.0" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":3,\"gen\":1,\"epoch\":1}", "key" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":\"w1/2.3\",\"gen\":-1,"
+      "\"epoch\":1}", "gen" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":\"w1/2.3\",\"gen\":4294967296,"
+      "\"epoch\":1}", "gen" },
+    { -EPROTO, "{\"t\":\"claim\",\"key\":\"w1/2.3\",\"gen\":1.5,"
+      "\"epoch\":1}", "gen" },
+    { -EPROTO, "{\"t\":\"grant\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"ok\":1}", "ok" },
+    { -EPROTO, "{\"t\":\"order\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"task\":[]}", "task" },
+    { -EPROTO, "{\"t\":\"stop\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"signal\":65}", "signal" },
+    { -EPROTO, "{\"t\":\"ended\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"cause\":\"much too long a cause\",\"status\":0,\"started\":1,"
+      "\"ended\":1}", "cause" },
+    { -EPROTO, "{\"t\":\"ended\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"cause\":\"none\",\"status\":256,\"started\":1,\"ended\":1}",
+      "status" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"../x\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[]}", "block" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[]}", "block" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"b\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[{\"key\":\"w1/0.0\",\"gen\":1,\"epoch\":1,"
+      "\"state\":\"dead\"}]}", "dead" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"b\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[1]}", "key" },
+};
+
+static void test_bad(void)
+{
+    for (size_t i = 0; i < array_size(bad); i++) {
+        struct wire_msg m = { .kind = WIRE_QUIT, .gen = 77 };
+        struct err err = { 0 };
+        int rc = wire_read(bad[i].text, strlen(bad[i].text), &m, &err);
+
+        ok(rc == bad[i].rc && strstr(err.text, bad[i].says),
+           "refused: %s (%s)", bad[i].text, err.text);
+        ok(m.kind == WIRE_QUIT && m.gen == 77, "and nothing is touched");
+    }
+}
+
+static void test_newer(void)
+{
+    static const char text[] = "{\"t\":\"ack\",\"key\":\"w1/2.3\",\"gen\":1,"
+                               "\"epoch\":1,\"colour\":\"blue\"}";
+    struct wire_msg m;
+
+    ok(wire_read(text, strlen(text), &m, NULL) == 0,
+       "a member of a newer version is passed over");
+    ok(m.key.workload == 1 && m.key.task == 2 && m.key.rank == 3 &&
+       m.gen == 1 && m.epoch == 1, "and the others are read");
+    wire_clear(&m);
+}
+
+static void test_keys(void)
+{
+    static const char *const wrong[] = {
+        "", "w", "w1", "w1/", "w1/2", "w1/2.", "1/2.3", "w1/2.3 ", "w01/2.3",
+        "w1/2.03", "w1/-2.3", "w1/2.4294967296", "w9223372036854775808/0.0",
+        "w1.2.3", "W1/2.3",
+    };
+    struct lease_key k = { 1, 2, 3 };
+    char text[48];
+
+    for (size_t i = 0; i < array_size(wrong); i++)
+        ok(lease_key_parse(wrong[i], &k, NULL) == -EPROTO && k.rank == 3,
+           "no key: '%s'", wrong[i]);
+    ok(lease_key_parse("w0/0.0", &k, NULL) == 0 && k.workload == 0,
+       "zeros are numbers");
+    k = (struct lease_key) { INT64_MAX, UINT32_MAX, UINT32_MAX };
+    lease_key_print(&k, text, sizeof text);
+    ok(strcmp(text, "w9223372036854775807/4294967295.4294967295") == 0,
+       "the longest key fits");
+}
+
+int main(void)
+{
+    test_good();
+    test_bad();
+    test_newer();
+    test_keys();
+    return tap_done();
+}
