@@ -210,6 +210,8 @@ static void runners_leave(struct control *c)
     struct block *b;
     size_t pos = 0;
 
+    /* A runner that ends is started again by its engine: that ends first. */
+    c->engine->ops->close(take(c->engine));
     while (c->home && (b = world_next_block(c->world, &pos)))
         if (!b->leases)
             (void) home_send(c->home, b->id, &quit, NULL);

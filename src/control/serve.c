@@ -82,6 +82,8 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     char key[64];
     int rc = -ENOENT;
 
+    if (!c->engine)
+        return err_set(err, ESHUTDOWN, "the control plane is stopping");
     lease_key_print(&k, key, sizeof key);
     for (uint64_t epoch = world_epoch(c->world); rc == -ENOENT; epoch--) {
         rc = c->engine->ops->log(c->engine, CONTROL_BLOCK, key, gen, epoch,
@@ -150,7 +152,7 @@ static json_t *serve_stat(void *arg)
     json_put_u64(s, "commit_ms", st.synced_ms);
     json_put_bool(s, "refusing", c->trouble[0] != '\0');
     json_put(o, "store", s);
-    json_put_str(o, "engine", c->engine->ops->name);
+    json_put_str(o, "engine", c->conf->engine);
     json_put_str(o, "devices", c->conf->devices);
     return o;
 }
