@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef err_set
+#undef err_prefix
+
 /* Both write beside err->text first, so that the old text may be one of the
  * arguments.
  */
