@@ -23,7 +23,7 @@
  *            PATIENCE_MS although it would fit an empty pool: nothing behind
  *            it may take what it waits for (devices; or anything, when it
  *            wants no devices or lacks CPUs or memory)
- *   HELD     behind a ripe one, not asked
+ *   HELD     would fit, but is behind a ripe one
  *   ASIDE    not for want of room: over its tenant's quota, a set that is not
  *            complete, or more than the pool has
  *
@@ -159,6 +159,27 @@ void plan_wake(struct world *w)
         p->shapes[i]->nofit = false;
         if (p->shapes[i]->place != SHAPE_OUT)
             move(p, p->shapes[i], SHAPE_TRY);
+    }
+}
+
+/* Room was taken.  What did not fit still does not; but a ripe one that lacked
+ * CPUs or memory may now lack devices or be over its quota, and then stands in
+ * fewer ways; and one that was held may not fit any more, and then ripens.
+ */
+void plan_took(struct world *w)
+{
+    struct plan *p = &w->plan;
+
+    if (p->ripe_all.count == 0 && p->ripe_devices.count == 0)
+        return;
+    for (uint32_t i = 0; i < p->nshapes; i++) {
+        struct shape *s = p->shapes[i];
+
+        if ((s->place == SHAPE_RIPE_ALL || s->place == SHAPE_RIPE_DEVICES) &&
+            shape_wants_devices(s))
+            move(p, s, SHAPE_PARKED);
+        else if (s->place == SHAPE_HELD)
+            move(p, s, SHAPE_TRY);
     }
 }
 
@@ -450,7 +471,7 @@ static void ripen(struct world *w, uint64_t now_ms)
 
     while ((s = heap_top(&p->parked)) &&
            add_capped(head(s)->since_ms, PATIENCE_MS) <= now_ms) {
-        if (!shape_fits_if(w, s, IF_EMPTY))
+        if (shape_over_quota(s) || !shape_fits_if(w, s, IF_EMPTY))
             move(p, s, SHAPE_ASIDE);
         else if (shape_wants_devices(s) &&
                  !shape_fits_if(w, s, IF_CPUS | IF_MEMORY))
@@ -485,14 +506,13 @@ static bool find_next(struct world *w, uint64_t now_ms)
             return false;
         if (!shape_ready(s) || shape_over_quota(s)) {
             move(p, s, SHAPE_ASIDE);
+        } else if (!shape_fits(w, s)) {
+            move(p, s, SHAPE_PARKED);
         } else if (shape_barred_by(p, s)) {
             move(p, s, SHAPE_HELD);
-        } else if (!s->nofit && place_shape(w->blocks, w->nblocks, s,
-                                            &p->pending, &p->npending)) {
-            return true;
         } else {
-            s->nofit = true;
-            move(p, s, SHAPE_PARKED);
+            return place_shape(w->blocks, w->nblocks, s, &p->pending,
+                               &p->npending);
         }
     }
 }

@@ -282,6 +282,17 @@ static void check_usage(struct sim *s)
         fault(s, "usage", "a device is held by nobody");
 }
 
+/* What happened in all lives together, so that nobody believes in a rule that
+ * was never asked for.
+ */
+static unsigned happened[EVENT_TYPE_COUNT];
+
+static void count_events(const struct sim *s)
+{
+    for (unsigned t = 0; t < EVENT_TYPE_COUNT; t++)
+        happened[t] += sim_count(s, (enum event_type) t);
+}
+
 static void one_life(uint64_t seed, unsigned events)
 {
     struct random r = { seed };
@@ -320,6 +331,7 @@ static void one_life(uint64_t seed, unsigned events)
     (void) sim_twin(&s);
     (void) sim_replays(&s);
     ok(s.faults == 0, "seed %" PRIu64 ": %" PRIu64 " events", seed, s.seq);
+    count_events(&s);
     sim_close(&s);
 }
 
@@ -333,5 +345,11 @@ int main(int argc, char **argv)
     }
     for (uint64_t seed = 1; seed <= 12; seed++)
         one_life(seed, events);
+    for (unsigned t = EVENT_SUBMITTED; t <= EVENT_TENANT_SET; t++)
+        ok(happened[t] >= 10, "%s happened %u times",
+           event_type_name((enum event_type) t), happened[t]);
+    ok(happened[EVENT_RESTORED] >= 10 && happened[EVENT_RELEASED] >= 10,
+       "restores %u, releases %u", happened[EVENT_RESTORED],
+       happened[EVENT_RELEASED]);
     return tap_done();
 }

@@ -78,6 +78,7 @@ void lease_open(struct world *w, struct task *t, uint32_t rank,
         w->cpu_idle -= t->spec->cpu_milli;
     }
     b->dirty = true;
+    plan_took(w);
 }
 
 /* The lease itself stays, ended, until the whole attempt is over. */

@@ -183,6 +183,7 @@ void plan_init(struct plan *p);
 void plan_free(struct plan *p);
 void plan_task(struct world *w, struct task *t);   /* in line or not, by its state */
 void plan_wake(struct world *w);                   /* room was made */
+void plan_took(struct world *w);                   /* room was taken */
 void plan_set_changed(struct world *w, struct set *s);
 void plan_set_free(struct world *w, struct set *s);
 void plan_applied(struct world *w, const struct event *e);
