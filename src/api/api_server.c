@@ -5,12 +5,13 @@
  * The socket is FOLDER/sock, the store FOLDER/store.db.  Each line on standard
  * input is a line of test_service's script, answered with "ok" or with what
  * was wrong; the end of the input ends the program.  "ready" is the first line
- * that it says; "openapi" prints that document on a line.  "drain" and "stop"
- * are what their names say.
+ * that it says; "openapi" prints that document on a line; "later MS" lets so
+ * much time pass in the loop.  "drain" and "stop" are what their names say.
  */
 #include "api/api.h"
 #include "api/test_service.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -25,7 +26,13 @@ struct server {
     struct test_service *service;
     struct api *api;
     struct buf in;
+    uint64_t later_ms;
 };
+
+static uint64_t now_ms(void *arg)
+{
+    return clock_mono_ms() + ((struct server *) arg)->later_ms;
+}
 
 static void say(const char *text)
 {
@@ -41,6 +48,9 @@ static void on_line(struct server *s, const char *line)
         loop_stop(s->loop);
     } else if (strcmp(line, "openapi") == 0) {
         say(api_openapi());
+    } else if (strncmp(line, "later ", 6) == 0) {
+        s->later_ms += strtoull(line + 6, NULL, 10);
+        say("ok");
     } else if (strcmp(line, "drain") == 0) {
         api_drain(s->api);
         say("ok");
@@ -87,6 +97,8 @@ static int serve(struct server *s, int argc, char **argv, struct err *err)
     struct watch *w;
     int rc = loop_open(&s->loop, err);
 
+    if (!rc)
+        loop_set_clock(s->loop, now_ms, s);
     if (!rc)
         rc = test_service_open(s->loop, argv[1], &s->service, err);
     if (rc)

@@ -92,6 +92,17 @@ void auth_user(uint32_t uid, struct event_user *ret)
     }
 }
 
+void auth_caller(const struct who *w, struct event_user *ret)
+{
+    struct event_user known;
+
+    *ret = w->user;
+    if (ret->name[0])
+        return;
+    auth_user(w->user.uid, &known);
+    memcpy(ret->name, known.name, sizeof ret->name);
+}
+
 static bool is_member(const struct tenant *t, const char *id)
 {
     json_t *m;
@@ -134,9 +145,7 @@ static int local_user(const struct api *a, const struct http_peer *p,
     bool only;
 
     (void) snprintf(ret->id, sizeof ret->id, "uid:%u", p->uid);
-    auth_user(p->uid, &ret->user);
-    if (!ret->user.name[0])
-        ret->user.gid = p->gid;
+    ret->user = (struct event_user) { .uid = p->uid, .gid = p->gid };
     if (p->uid == a->uid || p->uid == 0) {
         ret->role = ROLE_ADMIN;
         return 0;

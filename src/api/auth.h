@@ -28,7 +28,8 @@ struct who {
     char id[96];                       /* "uid:1000", "token:ab12"; "anonymous" */
     char token[48];                    /* "" for a uid */
     char tenant[SPEC_MAX_NAME + 1];    /* the token's */
-    struct event_user user;            /* submissions run as them */
+    struct event_user user;            /* uid and gid; the name may be missing: see
+                                          auth_caller */
 };
 
 /* 0; -ENOKEY: who they are is not known (401); -EACCES: it is, and they may
@@ -47,6 +48,10 @@ const char *auth_single_tenant(const struct api *a, const struct who *w);
 const char *auth_own_tenant(const struct api *a, const struct who *w);
 /* The user of that uid, as the machine knows it. */
 void auth_user(uint32_t uid, struct event_user *ret);
+/* The caller as a user, with their name.  Asks the machine's user database,
+ * which nobody needs for a request that only reads.
+ */
+void auth_caller(const struct who *w, struct event_user *ret);
 
 /* weir_ID_SECRET: ID is 12 hex digits, SECRET 64; the store keeps SHA-256 of
  * the secret.  `token` has AUTH_TOKEN_SIZE.

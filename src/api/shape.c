@@ -250,19 +250,21 @@ static int check_array(const json_t *schema, const json_t *v,
     return 0;
 }
 
+/* When none fits, what is wrong with the one of the right type is told. */
 static int check_any(const json_t *list, const json_t *v, const struct at *at,
                      struct err *err)
 {
+    struct err told = { 0 }, now = { 0 };
     const json_t *one;
-    int rc = 0;
     size_t i;
 
     json_array_foreach(list, i, one) {
-        rc = check(one, v, at, err);
-        if (rc == 0)
+        if (check(one, v, at, &now) == 0)
             return 0;
+        if (i == 0 || check_type(one, v, at, NULL) == 0)
+            told = now;
     }
-    return rc;
+    return err_set(err, EINVAL, "%s", told.text);
 }
 
 static int check(const json_t *schema, const json_t *v, const struct at *at,

@@ -308,7 +308,7 @@ void post_workloads(struct call *c)
         event_clear(&e);
         return;
     }
-    e.user = c->who.user;
+    auth_caller(&c->who, &e.user);
     submit(c, &e, key, hash);
 }
 
@@ -334,7 +334,7 @@ static void retry_user(const struct call *c, const struct target *t,
     if (auth_sees_all(&c->who) && uid < UINT32_MAX)
         auth_user((uint32_t) uid, ret);
     else
-        *ret = c->who.user;
+        auth_caller(&c->who, ret);
 }
 
 static int retry_event(struct call *c, struct target *t, struct event *e,

@@ -20,8 +20,6 @@ static json_t *token_view(const struct token *t)
 
     (void) json_object_del(o, "_");
     (void) json_object_del(o, "hash");
-    if (!json_object_get(o, "uid"))
-        json_put_u64(o, "uid", t->user.uid);
     return o;
 }
 
@@ -106,7 +104,7 @@ static bool read_user(struct call *c, struct event_user *ret)
     uint64_t uid = json_get_u64(c->body, "uid", c->who.user.uid);
 
     if (uid == c->who.user.uid) {
-        *ret = c->who.user;
+        auth_caller(&c->who, ret);
         return true;
     }
     if (c->who.role < ROLE_OPERATOR) {

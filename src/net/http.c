@@ -175,6 +175,18 @@ static void on_connection(void *cls, struct MHD_Connection *m, void **socket,
 
 /* Requests. */
 
+/* MHD would put the arguments into the connection's memory, and when there are
+ * more than fit it stops without an answer.  They are read by url_parse, so it
+ * need not see any.  The bytes are in its read buffer, which is not constant.
+ */
+static void hide_query(const char *target)
+{
+    char *query = strchr((char *) (intptr_t) target, '?');
+
+    if (query)
+        query[1] = '\0';
+}
+
 /* MHD knows the target and has not looked into it: the first moment there is
  * anything of a request.
  */
@@ -189,8 +201,10 @@ static void *on_target(void *cls, const char *target,
     r->http = h;
     r->mhd = m;
     r->conn = info->socket_context;
-    if (strnlen(target, URL_MAX + 1) <= URL_MAX)
+    if (target && strnlen(target, URL_MAX + 1) <= URL_MAX)
         r->target = mem_str(target);
+    if (target)
+        hide_query(target);
     r->next = h->reqs;
     if (r->next)
         r->next->prev = r;
