@@ -6,11 +6,12 @@
 #include "core/spec.h"
 #include "core/world.h"
 
+#include <malloc.h>
 #include <string.h>
 
 enum {
     BATCH_MAX = 768 * 1024 * 1024,     /* below SQLite's largest text */
-    BATCH_KEEP = 256 * 1024,           /* memory worth keeping between batches */
+    BATCH_KEEP = 256 * 1024,           /* memory worth keeping for the next */
 };
 
 struct batch *batch_new(void)
@@ -68,6 +69,22 @@ bool batch_whole(const struct batch *b)
 const char *batch_text(const struct batch *b, struct span s)
 {
     return s.there ? buf_text(&b->text) + s.at : NULL;
+}
+
+size_t batch_bytes(const struct batch *list)
+{
+    size_t bytes = 0;
+
+    for (; list; list = list->next)
+        bytes += list->text.len;
+    return bytes;
+}
+
+void batch_slim(void)
+{
+#ifdef __GLIBC__
+    (void) malloc_trim(0);
+#endif
 }
 
 static struct op *add_op(struct batch *b, enum batch_op kind)

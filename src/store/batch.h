@@ -55,7 +55,7 @@ struct batch {
 struct batch *batch_new(void);
 void batch_free(struct batch *b);                  /* NULL is fine */
 void batch_free_all(struct batch *list);
-void batch_clear(struct batch *b);                 /* keeps its memory, unless large */
+void batch_clear(struct batch *b);     /* keeps its memory, unless large */
 bool batch_empty(const struct batch *b);
 /* False once a text did not fit (BATCH_MAX): the batch is not whole. */
 bool batch_whole(const struct batch *b);
@@ -63,4 +63,12 @@ bool batch_whole(const struct batch *b);
 void batch_event(struct batch *b, const struct event *e, const char *tenant);
 void batch_row(struct batch *b, const struct world_row *row);
 
-const char *batch_text(const struct batch *b, struct span s);  /* NULL for null */
+size_t batch_bytes(const struct batch *list);      /* of text, all of them */
+/* Give memory that was freed back to the system.  A large submission passes
+ * through as JSON several times its size, in small pieces, which would stay
+ * with the process for good.
+ */
+void batch_slim(void);
+
+/* NULL for null. */
+const char *batch_text(const struct batch *b, struct span s);

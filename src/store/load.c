@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "core/spec.h"
 #include "core/world.h"
+#include "store/batch.h"
 #include "store/load.h"
 #include "store/schema.h"
 #include "store/sql.h"
@@ -126,7 +127,7 @@ static int load_workloads(struct store *s, struct world *w, struct err *err)
 
 static int load_all(struct store *s, struct world *w, struct err *err)
 {
-    struct schema_head head;
+    struct schema_head head = { 0 };
     int rc = load_keyed(s, w, TABLE_META, "SELECT key, value FROM meta "
                         "WHERE key NOT LIKE 'store.%'", err);
 
@@ -155,5 +156,6 @@ int store_load(struct store *s, struct world *w, struct err *err)
         (void) sql_exec(s->reader, "ROLLBACK", NULL);
     else
         rc = sql_exec(s->reader, "COMMIT", err);
+    batch_slim();
     return rc;
 }

@@ -20,6 +20,8 @@ static void on_durable(uint64_t seq, void *arg)
 
     p->durable = seq;
     p->told++;
+    if (p->then)
+        p->then(p);
 }
 
 static void on_failed(const struct err *err, void *arg)

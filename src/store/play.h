@@ -25,6 +25,8 @@ struct play {
     unsigned told;                     /* how often */
     unsigned failures;
     struct err why;                    /* of the last failure */
+    void (*then)(struct play *p);      /* after each telling; may be NULL */
+    void *then_arg;
 };
 
 /* Open the store, load the world and attach; on failure nothing is open. */

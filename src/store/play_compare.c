@@ -69,7 +69,7 @@ static int on_event(const struct store_event *s, void *arg)
 {
     struct replay *r = arg;
     autojson json_t *j = NULL;
-    struct event e;
+    struct event e = { 0 };
     int rc;
 
     if (s->seq != r->last + 1)
@@ -81,7 +81,8 @@ static int on_event(const struct store_event *s, void *arg)
     if (rc < 0)
         return rc;
     if (e.seq != s->seq || e.time_ms != s->time_ms ||
-        e.workload != s->workload || strcmp(event_type_name(e.type), s->type))
+        e.workload != s->workload ||
+        strcmp(event_type_name(e.type), s->type) != 0)
         rc = err_set(&r->err, EILSEQ, "event %" PRIu64 ": columns and body "
                      "differ", s->seq);
     note_event(r, &e);

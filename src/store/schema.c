@@ -69,7 +69,7 @@ static const struct schema_step steps[SCHEMA_VERSION] = {
 static int read_version(struct sql *s, unsigned newest, unsigned *ret,
                         struct err *err)
 {
-    int64_t id, version, objects;
+    int64_t id = 0, version = 0, objects = 0;
     int rc = sql_number(s, "PRAGMA application_id", &id, err);
 
     if (rc == 0)
@@ -119,7 +119,7 @@ static int take_steps(struct sql *s, const struct schema_step *list,
 int schema_migrate_with(struct sql *s, const struct schema_step *list,
                         unsigned nsteps, struct err *err)
 {
-    unsigned version;
+    unsigned version = 0;
     int rc = read_version(s, nsteps, &version, err);
 
     if (rc < 0 || version == nsteps)
@@ -131,7 +131,7 @@ int schema_migrate_with(struct sql *s, const struct schema_step *list,
     if (rc == 0)
         rc = sql_exec(s, "COMMIT", err);
     if (rc < 0)
-        (void) sql_exec(s, "ROLLBACK", NULL);      /* may have happened already */
+        (void) sql_exec(s, "ROLLBACK", NULL);  /* may have happened already */
     return rc;
 }
 
@@ -142,7 +142,7 @@ int schema_migrate(struct sql *s, struct err *err)
 
 int schema_expect(struct sql *s, struct err *err)
 {
-    unsigned version;
+    unsigned version = 0;
     int rc = read_version(s, SCHEMA_VERSION, &version, err);
 
     if (rc < 0)
@@ -223,7 +223,7 @@ static int check_tables(struct sql *s, struct err *err)
 static int check_number(struct sql *s, const char *what, const char *text,
                         uint64_t want, struct err *err)
 {
-    int64_t have;
+    int64_t have = -1;
     int rc = sql_number(s, text, &have, err);
 
     if (rc < 0)
@@ -300,7 +300,7 @@ static int check_all(struct sql *s, enum schema_depth depth, struct err *err)
         "PRAGMA quick_check('meta')", "PRAGMA quick_check('block')",
         "PRAGMA quick_check('tenant')", "PRAGMA quick_check('token')",
     };
-    struct schema_head head;
+    struct schema_head head = { 0 };
     int rc = check_tables(s, err);
 
     if (rc == 0 && depth == SCHEMA_QUICK)
@@ -322,7 +322,7 @@ static int check_all(struct sql *s, enum schema_depth depth, struct err *err)
 
 int schema_check(struct sql *s, enum schema_depth depth, struct err *err)
 {
-    int rc = sql_exec(s, "BEGIN", err);        /* one view, beside a writer too */
+    int rc = sql_exec(s, "BEGIN", err);    /* one view, beside a writer too */
 
     if (rc < 0)
         return rc;
@@ -334,7 +334,7 @@ int schema_check(struct sql *s, enum schema_depth depth, struct err *err)
 
 int schema_sound(struct sql *s, struct err *err)
 {
-    unsigned version;
+    unsigned version = 0;
     int rc = read_version(s, SCHEMA_VERSION, &version, err);
 
     if (rc < 0)

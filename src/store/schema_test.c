@@ -97,7 +97,8 @@ static void test_walk(void)
         { "UPDATE a SET y = x + 10" },
     };
     static const struct schema_step bad[] = {
-        good[0], { "CREATE TABLE b(x)" }, { "INSERT INTO nowhere VALUES(1)" },
+        { "CREATE TABLE a(x)" }, { "CREATE TABLE b(x)" },
+        { "INSERT INTO nowhere VALUES(1)" },
     };
     struct sql *s = fresh();
     struct err err = { 0 };

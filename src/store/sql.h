@@ -73,7 +73,7 @@ void query_text(struct query *q, int at, const char *text, size_t len);
 void query_str(struct query *q, int at, const char *text);   /* NULL: null */
 void query_null(struct query *q, int at);
 int query_step(struct query *q, struct err *err);  /* 1: a row; 0: no more */
-void query_reset(struct query *q);                 /* to be bound and run again */
+void query_reset(struct query *q);     /* to be bound and run again */
 void query_end(struct query *q);                   /* idempotent */
 
 uint64_t query_col_u64(const struct query *q, int at);

@@ -26,18 +26,22 @@ struct store;
 
 struct store_conf {
     const char *path;                  /* the database file */
-    const char *vfs;                   /* SQLite VFS by name; NULL: the default */
-    bool check_full;                   /* integrity_check instead of quick_check */
-    bool read_only;
+    const char *vfs;                   /* SQLite VFS; NULL: the default */
+    bool check_full;                   /* every page, index and row */
+    bool read_only;                    /* beside another that writes, too */
 };
 
-/* Makes the file when it is not there.  -EBADMSG: not ours or damaged;
+/* Makes the file (0600) when it is not there.  -EBADMSG: not ours or damaged;
  * -EPROTONOSUPPORT: from a newer Weir; -ENOSPC, -EROFS...; an older schema is
- * migrated in one transaction.
+ * migrated in one transaction.  Without check_full the check takes no longer
+ * for a longer history: docs/store.md says what it sees.
  */
 int store_open(const struct store_conf *conf, struct store **ret,
                struct err *err);
-void store_close(struct store *s);     /* waits for what was handed over; NULL is fine */
+/* Writes what was handed over; a backup under way is stopped and its callback
+ * not called.  NULL is fine.
+ */
+void store_close(struct store *s);
 
 /* Fill an empty world from the tables (live workloads alone) and make it ready
  * (world_loaded).
@@ -78,7 +82,7 @@ struct store_event {
 };
 struct store_event_query {
     uint64_t after;                    /* seq > after */
-    uint64_t before;                   /* seq < before when not 0: newest first */
+    uint64_t before;                   /* not 0: seq < before, newest first */
     uint32_t limit;
     const char *tenant;                /* NULL: all */
     uint64_t workload;                 /* 0: all */
@@ -88,7 +92,7 @@ struct store_event_query {
 typedef int (*store_event_f)(const struct store_event *e, void *arg);
 int store_events(struct store *s, const struct store_event_query *q,
                  store_event_f cb, void *arg, struct err *err);
-uint64_t store_first_event(struct store *s);       /* the oldest one kept; 0: none */
+uint64_t store_first_event(struct store *s);       /* the oldest; 0: none */
 
 struct store_workload_query {
     uint64_t before;                   /* id < before; 0: from the newest */
@@ -96,7 +100,8 @@ struct store_workload_query {
     const char *tenant;                /* NULL: all */
     const char *state;                 /* NULL: all; "live", "ended" */
 };
-typedef int (*store_body_f)(uint64_t id, const char *body, size_t len, void *arg);
+typedef int (*store_body_f)(uint64_t id, const char *body, size_t len,
+                            void *arg);
 int store_workloads(struct store *s, const struct store_workload_query *q,
                     store_body_f cb, void *arg, struct err *err);
 /* One workload, ended ones too: -ENOENT; caller frees *ret_body; *ret_spec may
@@ -109,28 +114,34 @@ int store_workload(struct store *s, uint64_t id, json_t **ret_body,
  */
 int store_tasks(struct store *s, uint64_t workload, uint32_t from,
                 uint32_t limit, store_body_f cb, void *arg, struct err *err);
+/* The newest workload that `who` submitted with the key: -ENOENT. */
 int store_find_key(struct store *s, const char *who, const char *key,
                    uint64_t *ret_workload, char ret_hash[65], struct err *err);
 
 /* An online copy into a new file (-EEXIST when it is there), made beside the
- * loop in a thread; done is called from the loop.
+ * loop in a thread, one at a time (-EBUSY); done is called from the loop.  It
+ * is one file of mode 0600 and holds one moment, however long it takes.
  */
 typedef void (*store_done_f)(int rc, const struct err *err, void *arg);
 int store_backup(struct store *s, const char *file, store_done_f done,
                  void *arg, struct err *err);
-/* Offline: check `backup`, put it in place of `path` (the old one is kept as
- * PATH.before-restore-N), raise the epoch and journal store.restored.
+/* Offline (the caller sees to it that nobody has the store open): check
+ * `backup` fully, put it in place of `path` (the old one is kept as
+ * PATH.before-restore-N), raise the epoch past both and journal
+ * store.restored.  Cut off at any point, run again it completes.
  */
 int store_restore(const char *backup, const char *path, uint64_t now_ms,
                   struct err *err);
 
 /* Forget ended workloads (and their events) that ended before `before_ms`, at
- * most `limit` of them at a time; done in the writer, between batches.
+ * most `limit` of them at a time; when none is left, events of no workload
+ * that are older.  Done in the writer, in slices between batches.
  */
 void store_trim(struct store *s, uint64_t before_ms, uint32_t limit);
 
 struct store_stat {
-    uint64_t bytes, events, commits, synced_ms;    /* synced: time spent committing */
+    uint64_t bytes, events, commits;
+    uint64_t synced_ms;                /* time spent committing */
     bool failed;
 };
 void store_stat(const struct store *s, struct store_stat *ret);

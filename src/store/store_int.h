@@ -18,7 +18,7 @@ struct writer;
  */
 struct shared {
     pthread_mutex_t lock;
-    pthread_cond_t cond;               /* the writer waits here; monotonic clock */
+    pthread_cond_t cond;               /* the writer waits; monotonic clock */
     struct batch *first, **end;        /* handed over, not yet taken */
     struct batch *spare;               /* cleared ones, to be used again */
     unsigned nspare;
@@ -26,14 +26,14 @@ struct shared {
     struct err why;                    /* of `failed` */
     uint64_t durable;
     uint64_t trim_before_ms;
-    uint32_t trim_left;                /* workloads still to forget; 0: nothing asked */
+    uint32_t trim_left;                /* workloads to forget; 0: not asked */
     uint64_t events, commits, synced_us;
 };
 
 struct store {
     char *path, *vfs;
     struct sql *reader;
-    struct writer *writer;             /* the writer thread's once it runs; NULL: read-only */
+    struct writer *writer;             /* its thread's; NULL: read-only */
     struct shared *shared;
     struct batch *open;                /* being put together */
     uint64_t last_seq;                 /* the newest event taken */

@@ -18,7 +18,7 @@
  * A failure ends in one place, fail(): what was handed over is dropped and
  * nothing is taken until store_resume.  Nobody was told that it is durable.
  */
-enum { IDLE_MS = 200, SPARE_MAX = 4 };
+enum { IDLE_MS = 200, SPARE_MAX = 4, LARGE = 1024 * 1024 };
 
 static void wake_loop(const struct store *s)
 {
@@ -64,7 +64,7 @@ static struct batch *take_all(struct shared *h)
     return list;
 }
 
-/* Called and left with the lock held; let go while writing. */
+/* Called and left with the lock held, which is let go while writing. */
 static int write_all(struct store *s, struct err *err)
 {
     struct shared *h = s->shared;
@@ -109,6 +109,13 @@ static int trim_slice(struct store *s, struct err *err)
     return 0;
 }
 
+static void slim(struct shared *h)
+{
+    (void) pthread_mutex_unlock(&h->lock);
+    batch_slim();
+    (void) pthread_mutex_lock(&h->lock);
+}
+
 static int checkpoint(struct store *s, struct err *err)
 {
     int rc;
@@ -142,12 +149,15 @@ static bool wait_work(struct store *s)
 static int work(struct store *s, bool idle, struct err *err)
 {
     uint64_t before = s->shared->durable;
+    bool large = batch_bytes(s->shared->first) > LARGE;
     int rc = 0;
 
     if (s->shared->first)
         rc = write_all(s, err);
     if (s->shared->durable != before)
         wake_loop(s);                  /* first of all: others wait for it */
+    if (large)
+        slim(s->shared);
     if (rc == 0 && s->shared->trim_left)
         rc = trim_slice(s, err);
     if (rc == 0 && writer_due(s->writer, idle))
