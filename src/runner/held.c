@@ -168,12 +168,22 @@ void held_reap(struct runner *r)
 
 /* Start. */
 
+/* Without a user in the order: as ourselves. */
+static const struct account *account_of(struct runner *r,
+                                        const struct order *o)
+{
+    if (o->has_user)
+        return accounts_get(&r->accounts, o->uid, o->gid, o->user);
+    return accounts_get(&r->accounts, geteuid(), getegid(), "");
+}
+
 static int fork_keeper(struct held *h, const struct order *o, int record,
                        struct err *err)
 {
     struct keeper k = {
         .dir = h->runner->conf->dir, .id = &h->id, .lease = h->name,
-        .order = o, .cgroup = &h->runner->cgroup, .record = record,
+        .order = o, .account = account_of(h->runner, o),
+        .cgroup = &h->runner->cgroup, .record = record,
         .log_bytes = h->runner->conf->log_bytes,
     };
     pid_t pid = keeper_start(&k, err);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runner/account.h"
 #include "runner/cgroup.h"
 #include "runner/record.h"
 #include "runner/runner.h"
@@ -44,6 +45,7 @@ struct runner {
     struct map *keepers;       /* pid -> held */
     struct records records;
     struct cgroup cgroup;
+    struct accounts accounts;
     struct watch *tell;        /* for `started` of what runs a while */
     struct watch *idle;
     bool welcome, quitting, rebooted;

@@ -336,7 +336,7 @@ static _Noreturn void keep(const struct keeper *k)
         .k = k,
         .task = {
             .order = k->order, .lease = k->lease, .cgroup = k->cgroup,
-            .keeper = getpid(),
+            .account = k->account, .keeper = getpid(),
         },
     };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runner/account.h"
 #include "runner/cgroup.h"
 #include "runner/order.h"
 
@@ -19,6 +20,7 @@ struct keeper {
     const struct lease_id *id;
     const char *lease;         /* "w12/3.0#2@1" */
     const struct order *order;
+    const struct account *account;
     const struct cgroup *cgroup;
     uint64_t log_bytes;
     int record;                /* open and locked; stays the caller's */

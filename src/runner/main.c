@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/quantity.h"
+#include "runner/runlog.h"
 #include "runner/runner.h"
 
 #include <errno.h>
@@ -10,8 +11,9 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { EXIT_USAGE = 2, EXIT_BUSY = 75, LOG_KEEP = 1024 * 1024 };
+enum { EXIT_USAGE = 2, EXIT_BUSY = 75 };
 
 static const char usage[] =
     "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
@@ -83,29 +85,11 @@ static int parse(int argc, char **argv, struct runner_conf *c)
     return EXIT_USAGE;
 }
 
-/* The newest LOG_KEEP bytes or so of what runners here said. */
-static int open_log(const char *dir, struct err *err)
-{
-    autofree char *path = mem_printf("%s/runner.log", dir);
-    autofree char *old = mem_printf("%s/runner.log.1", dir);
-    autoclose int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-                            0600);
-
-    if (fd >= 0 && lseek(fd, 0, SEEK_END) > LOG_KEEP &&
-        rename(path, old) == 0) {
-        (void) close(fd);
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    }
-    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
-        return err_set(err, errno, "open '%s': %s", path, strerror(errno));
-    return 0;
-}
-
 /* A session, a folder and descriptors of our own. */
 static int detach(const char *dir, struct err *err)
 {
     autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int rc = open_log(dir, err);
+    int rc = runlog_open(dir, err);
 
     if (rc < 0)
         return rc;

@@ -10,6 +10,7 @@
 #include "runner/held.h"
 #include "runner/link.h"
 #include "runner/logfile.h"
+#include "runner/runlog.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -349,9 +350,12 @@ static const struct link_ops link_ops = {
 static void on_idle(struct watch *w, void *arg)
 {
     struct runner *r = arg;
+    struct err err = { 0 };
 
     (void) w;
     r->idle = loop_timer(r->loop, IDLE_CHECK_MS, on_idle, r);
+    if (runlog_trim(r->conf->dir, &err) < 0)
+        log_say(LOG_WARN, "own log", "why", err.text, NULL);
     if (r->running == 0 && link_away_ms(r->link) >= r->conf->idle_ms)
         loop_stop(r->loop);
 }
@@ -428,6 +432,9 @@ static int watch_signals(struct runner *r, struct err *err)
     sigset_t set;
     int rc = loop_signal(r->loop, SIGCHLD, on_child, r, err);
 
+    /* Whatever was ignored where we come from: tasks inherit it. */
+    for (int sig = 1; sig < NSIG; sig++)
+        (void) signal(sig, SIG_DFL);
     /* A keeper may be told something before it has set itself up. */
     (void) sigemptyset(&set);
     (void) sigaddset(&set, SIGRTMIN);
@@ -467,6 +474,7 @@ static void clear(struct runner *r)
         held_free(h);
     cgroup_close(&r->cgroup);
     records_close(&r->records);
+    accounts_clear(&r->accounts);
     map_free(r->held);
     map_free(r->keepers);
     loop_close(r->loop);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,49 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-enum { GROUPS_MAX = 1024 };
-
-/* The account. */
-
-static void find_user(struct task_account *a, const char *name)
-{
-    FILE *f = fopen("/etc/passwd", "re");
-    struct passwd *p = NULL;
-
-    while (f && (p = fgetpwent(f)) &&
-           (p->pw_uid != a->uid || (*name && strcmp(p->pw_name, name) != 0)))
-        ;
-    a->name = p ? mem_str(p->pw_name)
-            : *name ? mem_str(name)
-            : mem_printf("%u", (unsigned) a->uid);
-    a->home = mem_str(p && *p->pw_dir ? p->pw_dir : "/");
-    a->shell = mem_str(p && *p->pw_shell ? p->pw_shell : "/bin/sh");
-    if (f)
-        (void) fclose(f);
-}
-
-static bool is_member(const struct group *g, const char *name)
-{
-    for (char **m = g->gr_mem; *m; m++)
-        if (strcmp(*m, name) == 0)
-            return true;
-    return false;
-}
-
-static void find_groups(struct task_account *a)
-{
-    FILE *f = fopen("/etc/group", "re");
-    struct group *g;
-
-    a->groups = mem_array(GROUPS_MAX, sizeof *a->groups);
-    a->groups[a->ngroups++] = a->gid;
-    while (f && a->ngroups < GROUPS_MAX && (g = fgetgrent(f)))
-        if (g->gr_gid != a->gid && is_member(g, a->name))
-            a->groups[a->ngroups++] = g->gr_gid;
-    if (f)
-        (void) fclose(f);
-}
 
 /* The environment: defaults, then the task's own, then ours, which no task
  * may set for itself.
@@ -117,10 +73,10 @@ static char **make_env(const struct task *t)
 
     env_put(&e, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
             ":/sbin:/bin");
-    env_put(&e, "HOME", "%s", t->account.home);
-    env_put(&e, "USER", "%s", t->account.name);
-    env_put(&e, "LOGNAME", "%s", t->account.name);
-    env_put(&e, "SHELL", "%s", t->account.shell);
+    env_put(&e, "HOME", "%s", t->account->home);
+    env_put(&e, "USER", "%s", t->account->name);
+    env_put(&e, "LOGNAME", "%s", t->account->name);
+    env_put(&e, "SHELL", "%s", t->account->shell);
     env_put(&e, "LANG", "C.UTF-8");
     json_object_foreach(json_object_get(o->task, "env"), key, value)
         env_put(&e, key, "%s", json_string_value(value));
@@ -139,13 +95,6 @@ static char **make_env(const struct task *t)
 
 void task_prepare(struct task *t)
 {
-    const struct order *o = t->order;
-
-    t->account.uid = o->has_user ? o->uid : geteuid();
-    t->account.gid = o->has_user ? o->gid : getegid();
-    find_user(&t->account, o->user ? o->user : "");
-    if (geteuid() == 0)
-        find_groups(&t->account);
     t->env = make_env(t);
 }
 
@@ -153,13 +102,7 @@ void task_clear(struct task *t)
 {
     for (char **e = t->env; e && *e; e++)
         free(*e);
-    free(t->env);
-    free(t->account.name);
-    free(t->account.home);
-    free(t->account.shell);
-    free(t->account.groups);
-    t->env = NULL;
-    t->account = (struct task_account) { 0 };
+    free(take(t->env));
 }
 
 /* The child. */
@@ -208,7 +151,7 @@ static void set_limits(struct task *t)
 
 static void become_user(struct task *t)
 {
-    const struct task_account *a = &t->account;
+    const struct account *a = t->account;
 
     if (geteuid() != 0) {
         if (a->uid == geteuid())
@@ -228,7 +171,7 @@ static void become_user(struct task *t)
 
 static void go_to_folder(struct task *t)
 {
-    if (chdir(t->account.home) < 0 && chdir("/") < 0)
+    if (chdir(t->account->home) < 0 && chdir("/") < 0)
         give_up(t, 126, "enter folder", "/");
     if (t->order->dir && chdir(t->order->dir) < 0)
         give_up(t, 126, "enter folder", t->order->dir);
@@ -245,12 +188,14 @@ static void set_stdio(struct task *t)
     (void) close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 
+/* The runner begins with none ignored; these are its own. */
 static void reset_signals(void)
 {
     sigset_t none;
 
-    for (int sig = 1; sig < NSIG; sig++)
-        (void) signal(sig, SIG_DFL);
+    (void) signal(SIGPIPE, SIG_DFL);
+    (void) signal(SIGHUP, SIG_DFL);
+    (void) signal(SIGINT, SIG_DFL);
     (void) sigemptyset(&none);
     (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }

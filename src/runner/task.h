@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runner/account.h"
 #include "runner/cgroup.h"
 #include "runner/order.h"
 
@@ -19,28 +20,18 @@ struct task_failure {
     char text[256];
 };
 
-struct task_account {
-    char *name, *home, *shell; /* owned */
-    uid_t uid;
-    gid_t gid;
-    gid_t *groups;             /* owned */
-    size_t ngroups;
-};
-
 struct task {
     const struct order *order;
     const char *lease;         /* "w12/3.0#2@1" */
     const struct cgroup *cgroup;
-    struct task_account account;
+    const struct account *account;
     char **env;                /* owned, NULL at its end */
     struct task_failure *failure;
     pid_t keeper;
     int out;                   /* standard output and error */
 };
 
-/* Who it runs as and what it sees.  No name service is asked, the runner being
- * static: /etc/passwd and /etc/group, else the numbers alone.
- */
+/* What it sees: sets env. */
 void task_prepare(struct task *t);
 void task_clear(struct task *t);
 
