@@ -483,8 +483,8 @@ static int check_restored(const struct world *w, const struct event *e,
                           struct err *err)
 {
     if (e->epoch <= w->epoch || e->epoch > INT64_MAX)
-        return err_set(err, ESTALE, "epoch %" PRIu64 " does not follow %" PRIu64,
-                       e->epoch, w->epoch);
+        return err_set(err, ESTALE, "epoch %" PRIu64 " does not follow "
+                       "%" PRIu64, e->epoch, w->epoch);
     return 0;
 }
 

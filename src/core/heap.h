@@ -18,6 +18,6 @@ struct heap {
 };
 
 void heap_add(struct heap *h, void *item);         /* must be in no heap */
-void heap_remove(struct heap *h, void *item);      /* nothing when it is in none */
+void heap_remove(struct heap *h, void *item);      /* in none: nothing */
 void *heap_top(const struct heap *h);              /* NULL when empty */
-void heap_free(struct heap *h);                    /* the items are not its own */
+void heap_free(struct heap *h);                    /* but not the items */

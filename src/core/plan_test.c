@@ -168,7 +168,7 @@ static void test_never_in_the_way(void)
        "would take them");
     sim_on_node(&s, EVENT_NODE_DRAINED, "node-b");
     sim_block(&s, "c", 0, "", 1);
-    ok(sim_state(&s, 4, 0) == TASK_STARTING, "but not once its node is drained");
+    ok(sim_state(&s, 4, 0) == TASK_STARTING, "but not once drained");
     close_checked(&s, "never");
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/tap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ static uint64_t next(struct random *r)
 
 static uint32_t below(struct random *r, uint32_t n)
 {
+    assert(n > 0);
     return (uint32_t) (next(r) % n);
 }
 

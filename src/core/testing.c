@@ -389,7 +389,8 @@ enum task_state sim_state(const struct sim *s, uint64_t id, uint32_t task)
 const char *sim_row(const struct sim *s, const char *row, const char *field)
 {
     static char text[256];
-    const char *body = json_get_str(json_object_get(s->rows, row), "body", NULL);
+    const json_t *kept = json_object_get(s->rows, row);
+    const char *body = json_get_str(kept, "body", NULL);
     autojson json_t *j = NULL;
     const char *value;
 

@@ -65,5 +65,5 @@ const json_t *sim_last(const struct sim *s, enum event_type t);
 /* The whole state as text, by the views; caller frees. */
 char *sim_dump(const struct world *w);
 struct world *sim_load(struct sim *s);             /* from the tables */
-bool sim_twin(struct sim *s);                      /* from now on, and equal now */
+bool sim_twin(struct sim *s);                      /* equal, now and on */
 bool sim_replays(struct sim *s);                   /* journal gives the same */

@@ -30,7 +30,8 @@ static int verify_block(const struct block *b, struct sums *s, struct err *err)
 
     for (l = b->leases; l; l = l->next_on_block) {
         if (l->block != b || l->state == LEASE_ENDED)
-            return wrong(err, "a lease that is not the block's", b->id, l->rank);
+            return wrong(err, "a lease that is not the block's", b->id,
+                         l->rank);
         cpus += l->task->spec->cpu_milli;
         memory += l->task->spec->memory;
         for (uint32_t i = 0; i < l->grant.ndevices; i++) {

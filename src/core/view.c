@@ -305,9 +305,14 @@ json_t *view_token_row(const struct token *t)
     return j;
 }
 
+/* To six digits. */
 static double ratio(uint64_t part, uint64_t whole)
 {
-    return whole ? (double) (part * 1000000 / whole) / 1000000.0 : 0.0;
+    uint64_t millionths = 0;
+
+    if (whole)
+        millionths = (uint64_t) ((double) part / (double) whole * 1e6 + 0.5);
+    return (double) millionths / 1e6;
 }
 
 json_t *view_meter(const struct meter *m)

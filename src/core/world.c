@@ -70,7 +70,9 @@ static uint32_t *todo_slot(void *item)
 
 static bool end_before(const void *a, const void *b)
 {
-    return ((const struct workload *) a)->id < ((const struct workload *) b)->id;
+    const struct workload *x = a, *y = b;
+
+    return x->id < y->id;
 }
 
 static uint32_t *end_slot(void *item)
