@@ -1,0 +1,82 @@
+#pragma once
+
+#include "sim/pack.h"
+
+/* pack_int - what the policies of a replay share. */
+
+/* A kind of pod that stands for many, with its share of them. */
+struct pack_type {
+    int64_t cpu;
+    uint64_t models;
+    double weight;
+    uint16_t size;                     /* place of its milli in `sizes` */
+    uint8_t gpus;
+};
+
+/* The work that a score looks ahead to.  Types share few sizes of GPU
+ * requests, so that a node is measured once for each size.
+ */
+struct pack_types {
+    struct pack_type *items;
+    size_t count;
+    uint16_t sizes[PACK_WHOLE + 1];
+    size_t nsizes;
+};
+
+struct pack_cell {
+    double score;
+    uint32_t turn;                     /* of its node when it was worked out */
+};
+
+struct pack {
+    const struct pack_list *list;
+    const struct pack_policy *policy;
+    struct pack_node *nodes;
+    uint32_t *turns;                   /* how often each node changed, + 1 */
+    double *frag;                      /* of each node */
+    struct pack_cell *cells;           /* shapes x nodes */
+    struct pack_types types;
+    uint64_t random;
+};
+
+struct pack_policy {
+    const char *name;
+    bool by_lot;                       /* any node with room, any device */
+    /* Of a node that has room; more is better. */
+    double (*score)(const struct pack *p, const struct pack_shape *s,
+                    size_t node);
+    /* The GPU that a fraction goes to. */
+    unsigned (*device)(struct pack *p, const struct pack_shape *s,
+                       size_t node);
+};
+
+uint64_t pack_random(uint64_t *state);
+/* The number of GPUs with at least this much left. */
+unsigned pack_gpus_with(const struct pack_node *n, unsigned milli);
+/* Take what the pod needs; the whole GPUs of lowest index, or `gpu`. */
+void pack_take(struct pack_node *n, const struct pack_shape *s, unsigned gpu);
+
+/* ---- fragmentation, as FGD has it ---- */
+
+/* The kinds that make up 95 % of the list. */
+void pack_types_of(const struct pack_list *l, struct pack_types *ret);
+double pack_frag(const struct pack_node *n, const struct pack_types *t);
+
+/* ---- the policies' scores ---- */
+
+double pack_score_bestfit(const struct pack *p, const struct pack_shape *s,
+                          size_t node);
+double pack_score_dotprod(const struct pack *p, const struct pack_shape *s,
+                          size_t node);
+double pack_score_packing(const struct pack *p, const struct pack_shape *s,
+                          size_t node);
+double pack_score_clustering(const struct pack *p, const struct pack_shape *s,
+                             size_t node);
+double pack_score_fgd(const struct pack *p, const struct pack_shape *s,
+                      size_t node);
+unsigned pack_device_tight(struct pack *p, const struct pack_shape *s,
+                           size_t node);
+unsigned pack_device_by_lot(struct pack *p, const struct pack_shape *s,
+                            size_t node);
+unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
+                         size_t node);
