@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* What the store promises when the disk does not do what it should. */
-enum { SHORT_STEPS = 12, LONG_STEPS = 150 };
+enum { SHORT_STEPS = 20, LONG_STEPS = 150, TRIM_STEPS = 120 };
 
 static char dir[] = "/tmp/weir-fault-XXXXXX";
 static char path[64], copy[64];
@@ -175,7 +175,7 @@ static void test_fail_each(int code)
 static int cut_once(uint64_t k, int steps, uint64_t *ret_events,
                     bool *ret_cut, struct err *err)
 {
-    struct play p = fresh(k);
+    struct play p = fresh(k % 4);
     struct err ignored;
     uint64_t told = 0;
     int rc;
@@ -186,8 +186,6 @@ static int cut_once(uint64_t k, int steps, uint64_t *ret_events,
         rc = play_random(&p, &ignored);
         if (rc == 0 && play_draw(&p, 3) == 0)
             rc = play_wait(&p, &ignored);
-        if (rc == 0 && play_draw(&p, 20) == 0)
-            store_trim(p.store, 1, 10);
     }
     told = p.durable;
     play_close(&p);
@@ -211,18 +209,76 @@ static void test_cut(int steps, uint64_t first, uint64_t stride)
 {
     struct err err = { 0 };
     uint64_t k, events = 0, most = 0, runs = 0;
-    bool cut = true;
-    int rc = 0;
+    int rc = 0, uncut = 0;
 
-    for (k = first; cut && rc == 0; k += stride) {
+    /* How many operations there are differs from run to run. */
+    for (k = first; uncut < 4 && rc == 0; k += stride) {
+        bool cut = false;
+
         rc = cut_once(k, steps, &events, &cut, &err);
         most = events > most ? events : most;
-        runs++;
+        runs += cut;
+        uncut = cut ? 0 : uncut + 1;
     }
     ok(rc == 0 && runs > 50 && most > (uint64_t) steps / 2,
        "power cuts at %" PRIu64 " points of %d steps: nothing told is lost, "
        "what is there is whole (up to %" PRIu64 " events, operation %" PRIu64
        ") %s", runs, steps, most, k, err.text);
+}
+
+/* Power goes while history is being forgotten: the full check finds the store
+ * whole, and what lives is there.
+ */
+static int cut_trim_once(uint64_t k, bool *ret_cut, struct err *err)
+{
+    struct store_conf conf = { .path = path, .vfs = FAULT_VFS,
+                               .check_full = true };
+    struct play p = fresh(3);
+    struct store *s = NULL;
+    struct world *w;
+    uint64_t told;
+    int rc = play_open(&p, err);
+
+    for (int i = 0; i < TRIM_STEPS && rc == 0; i++)
+        rc = play_random(&p, err);
+    if (rc == 0)
+        rc = play_wait(&p, err);
+    told = p.durable;
+    fault_cut(k);
+    if (rc == 0)
+        store_trim(p.store, p.now_ms + 1, 1000);
+    for (int i = 0; i < 3 && rc == 0 && play_random(&p, NULL) == 0; i++)
+        (void) play_wait(&p, NULL);
+    play_close(&p);
+    *ret_cut = fault_is_cut();
+    fault_reboot(k % 3 ? k : 0);
+    if (rc == 0)
+        rc = store_open(&conf, &s, err);
+    w = world_new();
+    if (rc == 0)
+        rc = store_load(s, w, err);
+    if (rc == 0)
+        rc = world_verify(w, err);
+    if (rc == 0 && world_seq(w) < told)
+        rc = err_set(err, EILSEQ, "%" PRIu64 " of %" PRIu64 " events",
+                     world_seq(w), told);
+    world_free(w);
+    store_close(s);
+    return rc;
+}
+
+static void test_cut_trim(void)
+{
+    struct err err = { 0 };
+    uint64_t k, runs = 0;
+    bool cut = true;
+    int rc = 0;
+
+    for (k = 1; cut && rc == 0; k += 5, runs++)
+        rc = cut_trim_once(k, &cut, &err);
+    ok(rc == 0 && runs > 20, "power cuts at %" PRIu64 " points of forgetting: "
+       "whole, nothing told is lost (operation %" PRIu64 ") %s", runs, k,
+       err.text);
 }
 
 static int copy_file(const char *from, const char *to, const char *suffix,
@@ -288,7 +344,8 @@ int main(void)
     test_fail_each(ENOSPC);
     test_fail_each(EIO);
     test_cut(SHORT_STEPS, 1, 1);
-    test_cut(LONG_STEPS, 5, 23);
+    test_cut(LONG_STEPS, 5, 29);
+    test_cut_trim();
     test_torn("nothing amiss", 0, false, false);
     test_torn("a cut last frame", 1000, false, true);
     test_torn("a garbled last frame", 0, true, true);

@@ -212,7 +212,7 @@ static int check_tables(struct sql *s, struct err *err)
     sql_close(model);
     if (rc == 0)
         rc = read_tables(s, &have, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (strcmp(want, have) != 0)
         return err_set(err, EBADMSG, "the store '%s' is damaged: its tables "

@@ -29,7 +29,7 @@ struct schema_step {
  */
 int schema_migrate(struct sql *s, struct err *err);
 /* The same with other steps (for tests of the walk itself). */
-int schema_migrate_with(struct sql *s, const struct schema_step *steps,
+int schema_migrate_with(struct sql *s, const struct schema_step *list,
                         unsigned nsteps, struct err *err);
 /* Is it a store of exactly this version?  For those that may not write:
  * -EROFS when it is older.

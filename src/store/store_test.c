@@ -354,6 +354,27 @@ static void test_restore_refused(void)
     play_close(&p);
 }
 
+/* The store that is replaced cannot say its epoch. */
+static void test_restore_blind(void)
+{
+    struct play p;
+    autofree char *file = mem_printf("%s/blind-saved", dir);
+    struct err err = { 0 };
+    int rc = 1;
+
+    begin(&p, "blind");
+    (void) settle(&p);
+    (void) store_backup(p.store, file, on_done, &rc, &err);
+    ok(wait_done(&p, &rc) == 0, "a backup");
+    play_close(&p);
+    (void) fs_write(path, "no database any more", 20, 0600, false, NULL);
+    ok(play_open(&p, &err) == -EBADMSG, "the store is ruined: %s", err.text);
+    ok(store_restore(file, path, T0, &err) == 0 && play_open(&p, &err) == 0 &&
+       world_epoch(p.world) > T0 / 1000,
+       "restored, with an epoch beyond all that were counted %s", err.text);
+    play_close(&p);
+}
+
 static void test_damage(void)
 {
     struct play p;
@@ -475,6 +496,7 @@ int main(void)
     test_reopen();
     test_backup();
     test_restore_refused();
+    test_restore_blind();
     test_damage();
     test_trim();
     test_large();
