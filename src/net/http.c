@@ -20,11 +20,11 @@
  *
  * MHD's own timeout knows a client that is silent, not one that sends a byte
  * now and then.  So each connection has a deadline of its own for its head and
- * its body; a sweep every few seconds shuts down those that passed it.
+ * its body; a sweep every second shuts down those that passed it.
  */
 enum {
     POOL_BYTES = 128 * 1024,           /* MHD's memory per connection */
-    SWEEP_MS = 5000,
+    SWEEP_MS = 1000,
     CLOSE_MS = 300,                    /* what http_close waits for clients */
     PER_ADDRESS = 1024,                /* TCP connections of one address */
 };
@@ -83,6 +83,16 @@ void http_resume(struct http *h, struct MHD_Connection *c)
         h->kick = loop_soon(h->loop, on_kick, h);
 }
 
+/* The client has said all it will say.  When that comes together with half a
+ * request MHD does not look again: it waits for an edge that has been.
+ */
+static bool is_at_end(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void sweep(struct watch *w, void *arg)
 {
     struct http *h = arg;
@@ -92,7 +102,7 @@ static void sweep(struct watch *w, void *arg)
     h->sweep = NULL;
     for (struct http_conn *c = h->conns; c; c = c->next) {
         /* MHD sees the end of the stream and closes. */
-        if (!c->busy && now >= c->deadline_ms)
+        if (!c->busy && (now >= c->deadline_ms || is_at_end(c->fd)))
             (void) shutdown(c->fd, SHUT_RDWR);
     }
     if (h->conns)

@@ -109,7 +109,9 @@ class Server:
 def whole(data):
     """Is there one whole answer with a Content-Length?"""
     head, sep, body = data.partition(b"\r\n\r\n")
-    if not sep or head.startswith(b"HTTP/1.1 100"):
+    if head.startswith(b"HTTP/1.1 100"):
+        return whole(body)
+    if not sep:
         return False
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
