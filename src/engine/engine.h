@@ -38,8 +38,9 @@ struct engine_events {
     void (*trouble)(const char *text, void *arg);  /* for the log */
 };
 
+/* `start` is later than asked when older bytes are gone. */
 struct engine_log {
-    uint64_t start;                    /* offset of the first byte given: later than asked when older bytes are gone */
+    uint64_t start;                    /* offset of the first byte given */
     size_t len;
     uint64_t end;                      /* bytes written so far */
 };

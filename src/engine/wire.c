@@ -228,7 +228,8 @@ static int read_lease(const json_t *v, struct wire_lease *ret,
                          json_object_get(v, "epoch"), &ret->epoch, err);
     if (rc < 0)
         return rc;
-    while (i < array_size(lease_states) && strcmp(lease_states[i], state))
+    while (i < array_size(lease_states) &&
+           strcmp(lease_states[i], state) != 0)
         i++;
     if (i == array_size(lease_states))
         return err_set(err, EPROTO, "hello: '%.20s' is no state of a lease",

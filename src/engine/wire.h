@@ -14,27 +14,35 @@ struct err;
  *
  *   runner -> home
  *     hello    {v, block, token, pid, leases: [{key, gen, epoch, state}]}
- *                 state: "new" (ordered, not claimed), "claimed", "running", "ended" (report kept)
- *     claim    {key, gen, epoch}            may I start it?  asked once a generation
+ *                 state: "new" (ordered, not started here), "claimed",
+ *                 "running", "ended" (report kept)
+ *     claim    {key, gen, epoch}            may I start it?  asked once over a
+ *                 connection
  *     started  {key, gen, epoch, pid, at}   information; not journalled
  *     ended    {key, gen, epoch, cause, status, started, ended, cpu_ms, rss}
  *                 kept on disk and sent again until acknowledged
  *     pong     {}
  *   home -> runner
  *     welcome  {v, epoch}
- *     order    {key, gen, epoch, task: {...}}   start this once claimed; repeatable
- *     grant    {key, gen, epoch, ok}        answer to claim; ok false: forget it, never start it
- *     stop     {key, gen, epoch, signal, grace_ms, command, force}   repeatable
- *     ack      {key, gen, epoch}            the end is journalled: the report may go, the log stays
- *     drop     {key}                        forget key's logs and folders for good (retention)
+ *     order    {key, gen, epoch, task: {...}}   start this once claimed;
+ *                 repeatable
+ *     grant    {key, gen, epoch, ok}        answer to claim, or to "new" in a
+ *                 hello; ok false: forget it, never start it
+ *     stop     {key, gen, epoch, signal, grace_ms, command, force}
+ *                 repeatable
+ *     ack      {key, gen, epoch}            the end is journalled: the report
+ *                 may go, the log stays
+ *     drop     {key}                        forget key's logs for good
+ *                 (retention)
  *     ping     {}
  *     quit     {}                           end when nothing runs
  *
  * A lease's key is "w12/3.0": workload, task index, rank.  Times are wall
  * clock milliseconds.  `task` of an order:
- *   {name, workload, tenant, run | argv, env: {..}, dir, user: {name, uid, gid},
- *    cpus_milli, memory, ranks, rank, devices: [0, 1], share_milli, simulated,
- *    model, rendezvous, log_bytes, attempt}
+ *   {name, workload, tenant, run | argv, env: {..}, dir,
+ *    user: {name, uid, gid}, cpus_milli, memory, ranks, rank,
+ *    devices: [0, 1], share_milli, simulated, model, rendezvous, log_bytes,
+ *    attempt}
  */
 enum { WIRE_VERSION = 1 };
 

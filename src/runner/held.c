@@ -337,8 +337,8 @@ void held_find(struct runner *r, const struct lease_id *id)
         find_state(h, &rec);
     } else {
         /* Cut short because it was over, and then we were killed. */
-        log_say(LOG_WARN, "no order in a record", "lease", h->name, "why", err.text,
-                NULL);
+        log_say(LOG_WARN, "no order in a record", "lease", h->name, "why",
+                err.text, NULL);
         (void) record_retire(&r->records, id, NULL);
         held_free(h);
     }

@@ -57,7 +57,7 @@ static void test_good(void)
         "\"memory\":4096,\"ranks\":4,\"rank\":3,\"devices\":[7,2],"
         "\"simulated\":true,\"rendezvous\":\"h:1\",\"log_bytes\":9,"
         "\"attempt\":2,\"later\":1}";
-    struct order o;
+    struct order o = { 0 };
     struct err err = { 0 };
 
     ok(read_text(text, &o, &err) == 0, "a whole order %s", err.text);

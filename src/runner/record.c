@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -339,15 +340,24 @@ void records_close(struct records *r)
     *r = (struct records) { 0 };
 }
 
-/* "w12.3.0.2.1", strictly. */
+/* "w12.3.0.2.1", strictly: what it would be written as. */
 static bool parse_name(const char *s, struct lease_id *id)
 {
     char file[LEASE_NAME_SIZE], again[LEASE_NAME_SIZE + 32];
+    autofree char *copy = mem_str(s);
+    char *rest = *copy ? copy + 1 : copy;
+    uint64_t n[5];
 
-    if (sscanf(s, "w%" SCNu64 ".%" SCNu32 ".%" SCNu32 ".%" SCNu32
-               ".%" SCNu64, &id->key.workload, &id->key.task, &id->key.rank,
-               &id->gen, &id->epoch) != 5)
-        return false;
+    for (size_t i = 0; i < array_size(n); i++) {
+        const char *part = strsep(&rest, ".");
+
+        if (!part || quantity_count(part, &n[i], NULL) < 0)
+            return false;
+    }
+    *id = (struct lease_id) {
+        .key = { n[0], (uint32_t) n[1], (uint32_t) n[2] },
+        .gen = (uint32_t) n[3], .epoch = n[4],
+    };
     lease_id_file(id, file, sizeof file);
     (void) snprintf(again, sizeof again, "w%" PRIu64 ".%s",
                     id->key.workload, file);

@@ -202,15 +202,24 @@ static void start(struct lease *l)
                           on_end, l);
 }
 
+static int status_of(const json_t *task)
+{
+    const char *run = json_get_str(task, "run", "");
+    uint64_t n = 0;
+
+    if (strncmp(run, "exit ", 5) == 0 &&
+        quantity_count(run + 5, &n, NULL) == 0)
+        return (int) (n & 255);
+    return 0;
+}
+
 static void on_order(struct block *b, const struct wire_msg *m)
 {
     struct lease *l = lease_get(b, m);
-    const char *run = json_get_str(m->task, "run", "");
 
     if (!l) {
         l = lease_new(b, m);
-        (void) sscanf(run, "exit %d", &l->status);
-        l->status &= 255;
+        l->status = status_of(m->task);
     }
     if (l->state == ENDED)
         send_of(l, WIRE_ENDED);
