@@ -18,8 +18,8 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
-import sys
 import threading
 import time
 
@@ -102,7 +102,9 @@ class Clients:
         self.docs = {}                 # key -> document
         self.live = set()
         self.seen = []                 # (cursor, type), as the watcher had them
+        self.first = weir.client.cursor(0)
         self.last = None               # the cursor it ends at, once known
+        self.no_log = []               # (id, answer 410)
         self.errors = []
         self.count = collections.Counter()
         self.threads = []
@@ -206,16 +208,17 @@ class Clients:
                     else 1))
                 with contextlib.closing(conn):
                     text = resp.read().decode()
-                if resp.status == 200 and not said(key).startswith(text):
-                    self.bad(f"log of {wid}: {text!r}")
-                elif resp.status not in (200, 404, 503):
+                if resp.status == 410:
+                    self.no_log.append((wid, text))
+                elif resp.status == 200 and not said(key).startswith(text) \
+                        or resp.status not in (200, 404, 503):
                     self.bad(f"log of {wid}: {resp.status} {text!r}")
             time.sleep(rng.uniform(0, 0.02))
 
     # One watcher from the first event to the last, over every restart.  It
     # gives up a silent connection after a second and goes on at its cursor.
     def watches(self):
-        client, cursor = Client(self.weir.socket, timeout=1), "1:0"
+        client, cursor = Client(self.weir.socket, timeout=1), self.first
         while cursor != self.last:
             with contextlib.suppress(*GONE):
                 conn, resp = client.stream("GET", query(
@@ -226,7 +229,7 @@ class Clients:
                     for cursor in self.read_watch(resp):
                         if cursor == self.last:
                             return
-            cursor = self.seen[-1][0] if self.seen else "1:0"
+            cursor = self.seen[-1][0] if self.seen else self.first
             time.sleep(0.01)
 
     def read_watch(self, resp):
@@ -328,6 +331,18 @@ def check_usage(tap, weir, journal):
                   f"usage of tenant {tenant} equals the reports' sum")
 
 
+def check_no_logs(tap, clients, journal):
+    """Where there was said to be no log, there was no process either."""
+    ran = {k for k, e in journal.ends() if e.get("started")}
+    bad = []
+    for wid, text in clients.no_log:
+        m = re.search(r"attempt (\d+)", text)
+        task = 1 if "/left:" in text else 0
+        if not m or (wid, task, 0, int(m.group(1))) in ran:
+            bad.append(f"{wid}: {text}")
+    tap.none(bad, "a log that is not there is of a lease that never ran")
+
+
 def check_logs(tap, weir, clients, items):
     """Every log of what succeeded is whole."""
     bad, read = [], 0
@@ -353,7 +368,7 @@ def differ(seen, have):
 
 def check(tap, weir, clients, marks):
     items = weir.client.workloads()
-    events = weir.client.events(since="1:0")
+    events = weir.client.events()
     counts = {w["id"]: w["tasks"]["total"] for w in items}
     cpus = {wid: [10] * n for wid, n in counts.items()}
     journal = Journal(events, cpus)
@@ -363,12 +378,14 @@ def check(tap, weir, clients, marks):
     tap.none(journal.problems(counts),
              "one end for every lease, task and workload")
     check_marks(tap, journal, marks)
-    have = [(f"1:{number(e)}", e["type"]) for e in events]
+    epoch = clients.first.partition(":")[0]
+    have = [(f"{epoch}:{number(e)}", e["type"]) for e in events]
     tap.ok(clients.seen == have,
            "the watcher saw every event once and in order",
            *differ(clients.seen, have))
     check_usage(tap, weir, journal)
     check_waste(tap, weir, clients, events)
+    check_no_logs(tap, clients, journal)
     check_logs(tap, weir, clients, items)
 
 
@@ -437,7 +454,7 @@ def finish(tap, weir, clients):
         if clients.docs[key]["name"] == "sleeper":
             weir.client.post(f"/v1/workloads/{wid}/abort", {"force": True})
     weir.settled(300)
-    clients.last = f"1:{number(weir.client.events(since='1:0')[-1])}"
+    clients.last = weir.client.cursor()
     clients.join()
 
 

@@ -327,6 +327,11 @@ class Client:
                 return items
             since = page["next"]
 
+    def cursor(self, seq=None):
+        """A place in the journal of this epoch: its end unless said."""
+        stat = self.need("GET", "/v1/stat")
+        return f"{stat['epoch']}:{stat['seq'] if seq is None else seq}"
+
     def wait(self, wid, state="ended", seconds=None):
         """The workload, once it is in that state."""
         def there():
