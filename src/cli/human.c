@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/quantity.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,6 +81,9 @@ const char *human_bytes(uint64_t bytes, char *buf)
     double v = (double) bytes;
     size_t u = 0;
 
+    quantity_print_bytes(bytes, buf, HUMAN_SIZE);
+    if (strlen(buf) <= 5 && (bytes < 1024 || strpbrk(buf, "iB")))
+        return buf;                    /* round already, perhaps in GB */
     while (v >= 1024 && u < 5) {
         v /= 1024;
         u++;

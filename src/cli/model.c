@@ -38,6 +38,8 @@ const char *model_word(const struct model_task *t)
 void model_cause(const struct model_task *t, char *buf, size_t size)
 {
     (void) human_end(t->cause[0] ? t->cause : "none", t->status, buf, size);
+    if (strcmp(buf, model_word(t)) == 0)
+        buf[0] = '\0';                 /* aborted: aborted */
 }
 
 uint64_t model_elapsed(const struct model_task *t, uint64_t now_ms)

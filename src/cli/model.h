@@ -72,7 +72,9 @@ const char *model_state_name(enum model_state s);
 const char *model_outcome_name(enum model_outcome o);
 /* What a task is, in one word: its outcome once it has one. */
 const char *model_word(const struct model_task *t);
-/* "exit status 3", "signal 9 (Killed)", "timeout"; "" when it ended well. */
+/* "exit status 3", "signal 9 (Killed)", "timeout"; "" when it ended well, or
+ * when model_word says it already.
+ */
 void model_cause(const struct model_task *t, char *buf, size_t size);
 /* How long the task ran so far. */
 uint64_t model_elapsed(const struct model_task *t, uint64_t now_ms);

@@ -90,14 +90,16 @@ static const char *style_on(enum style s)
     return "";
 }
 
-void paint_add(struct paint *p, enum style s, const char *text)
+/* Blanks leave only when something follows them. */
+static void add_blanks(struct paint *p)
 {
-    bool styled = p->term->colour && s != STYLE_PLAIN && *text;
+    for (; p->blanks > 0; p->blanks--)
+        buf_char(p->out, ' ');
+}
 
-    if (p->limit && p->used >= p->limit)
-        return;
-    if (styled)
-        buf_str(p->out, style_on(s));
+/* As much of the text as there is room for. */
+static void add_text(struct paint *p, const char *text)
+{
     while (*text) {
         unsigned w;
         bool odd;
@@ -105,7 +107,7 @@ void paint_add(struct paint *p, enum style s, const char *text)
 
         if (p->limit && p->used + w > p->limit) {
             p->used = p->limit;        /* nothing more on this line */
-            break;
+            return;
         }
         if (odd)
             buf_char(p->out, '?');
@@ -114,6 +116,18 @@ void paint_add(struct paint *p, enum style s, const char *text)
         p->used += w;
         text += n;
     }
+}
+
+void paint_add(struct paint *p, enum style s, const char *text)
+{
+    bool styled = p->term->colour && s != STYLE_PLAIN;
+
+    if (!*text || (p->limit && p->used >= p->limit))
+        return;
+    add_blanks(p);
+    if (styled)
+        buf_str(p->out, style_on(s));
+    add_text(p, text);
     if (styled)
         buf_str(p->out, "\033[0m");
 }
@@ -132,16 +146,18 @@ void paint_printf(struct paint *p, enum style s, const char *fmt, ...)
 
 void paint_to(struct paint *p, unsigned column)
 {
-    while (p->used < column && (!p->limit || p->used < p->limit)) {
-        buf_char(p->out, ' ');
-        p->used++;
+    if (p->limit && column > p->limit)
+        column = p->limit;
+    if (column > p->used) {
+        p->blanks += column - p->used;
+        p->used = column;
     }
 }
 
 void paint_end(struct paint *p)
 {
     buf_char(p->out, '\n');
-    p->used = 0;
+    p->used = p->blanks = 0;
 }
 
 static void paint_run(struct paint *p, enum style s, const char *piece,

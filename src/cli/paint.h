@@ -31,12 +31,14 @@ struct paint {
     const struct term *term;
     unsigned limit;                    /* columns; 0: no limit */
     unsigned used;                     /* in this line */
+    unsigned blanks;                   /* of these, at its end and not written */
 };
 
 void paint_add(struct paint *p, enum style s, const char *text);
 void paint_printf(struct paint *p, enum style s, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void paint_to(struct paint *p, unsigned column);   /* blanks up to there */
+/* Blanks up to there, unless nothing follows. */
+void paint_to(struct paint *p, unsigned column);
 void paint_end(struct paint *p);                   /* the line's end */
 /* A bar of `width` columns, `part` of `whole` filled, `mark` of it in another
  * style behind that (running work behind finished work).

@@ -55,11 +55,13 @@ static void paint_head(const struct screen *s, struct paint *p)
 
 static void paint_holders(struct paint *p, const json_t *device)
 {
+    const char *last = "";
     const json_t *l;
     size_t i;
 
     json_array_foreach(json_object_get(device, "leases"), i, l) {
         const char *id = json_get_str(l, "workload", NULL);
+        const char *tenant = json_get_str(l, "tenant", "");
 
         if (i)
             paint_add(p, STYLE_DIM, ", ");
@@ -67,9 +69,11 @@ static void paint_holders(struct paint *p, const json_t *device)
             paint_add(p, STYLE_DIM, "another tenant");
             continue;
         }
-        paint_add(p, STYLE_BOLD, json_get_str(l, "tenant", ""));
-        paint_printf(p, STYLE_PLAIN, " %s/%s", id,
+        if (strcmp(tenant, last) != 0)
+            paint_printf(p, STYLE_BOLD, "%s ", tenant);
+        paint_printf(p, STYLE_PLAIN, "%s/%s", id,
                      json_get_str(l, "task", ""));
+        last = tenant;
     }
 }
 

@@ -3,11 +3,12 @@
 #include "base/mem.h"
 #include "cli/human.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The prefix of a line has two columns for each level. */
-enum { MAX_DEPTH = 12, NAME_MAX_COLUMNS = 48, LINES = 4096 };
+enum { MAX_DEPTH = 12, STATE_COLUMNS = 9, SPAN_COLUMNS = 7 };
 
 struct glyph {
     const char *utf8, *ascii;
@@ -86,9 +87,32 @@ void tree_paint_head(const struct model *m, const struct tree_conf *conf,
 
 /* ---- a task's line ---- */
 
-static void paint_detail(struct paint *p, const struct model *m,
-                         const struct model_task *t, uint64_t now_ms)
+struct shape {
+    uint32_t parent[TREE_MAX];         /* MODEL_NO_TASK: a root */
+    unsigned depth[TREE_MAX];
+};
+
+struct drawing {
+    const struct model *m;
+    const struct tree_conf *conf;
+    struct shape shape;
+    struct paint paint;
+    unsigned column;                   /* where names end */
+    const char *said;                  /* the reason given last */
+};
+
+/* The same reason line after line is said once. */
+static void paint_why(struct drawing *d, const char *why)
 {
+    if (!d->said || strcmp(d->said, why) != 0)
+        paint_add(&d->paint, STYLE_WAIT, why);
+    d->said = why;
+}
+
+static void paint_detail(struct drawing *d, const struct model_task *t)
+{
+    uint64_t now_ms = d->conf->now_ms;
+    struct paint *p = &d->paint;
     char text[64], span[HUMAN_SIZE];
 
     if (t->state == MODEL_WAITING && t->retried && t->until_ms > now_ms) {
@@ -96,44 +120,69 @@ static void paint_detail(struct paint *p, const struct model *m,
         paint_printf(p, STYLE_WAIT, "%s; again in %s", text,
                      human_span(t->until_ms - now_ms, span));
     } else if (t->state == MODEL_WAITING && t->why) {
-        paint_add(p, STYLE_WAIT, t->why);
+        paint_why(d, t->why);
     } else if (t->state == MODEL_ENDED || t->state == MODEL_ENDING) {
         model_cause(t, text, sizeof text);
         paint_add(p, STYLE_BAD, text);
     } else if (t->state >= MODEL_STARTING && t->place[0]) {
         paint_add(p, STYLE_DIM, t->place);
-        if (m->simulated && t->wants_devices)
+        if (d->m->simulated && t->wants_devices)
             paint_add(p, STYLE_DIM, " (simulated)");
         if (t->gen > 1 && t->gen < 1000)
             paint_printf(p, STYLE_WAIT, "  attempt %u", t->gen);
     }
 }
 
-static void paint_task(struct paint *p, const struct model *m, uint32_t i,
-                       const char *lead, unsigned column, uint64_t now_ms)
+/* What a task needs besides the one above it, which the tree cannot show: "" for
+ * none.
+ */
+static void other_needs(const struct model *m, const struct model_task *t,
+                        uint32_t above, char *buf, size_t size)
 {
-    const struct model_task *t = &m->tasks[i];
+    const char *other = "";
+
+    buf[0] = '\0';
+    if (above == MODEL_NO_TASK || t->nneeds < 2)
+        return;
+    for (uint32_t k = 0; k < t->nneeds; k++) {
+        if (t->needs[k] != above)
+            other = m->tasks[t->needs[k]].name;
+    }
+    if (t->nneeds == 2)
+        (void) snprintf(buf, size, " (and %.40s)", other);
+    else
+        (void) snprintf(buf, size, " (and %" PRIu32 " more)", t->nneeds - 1);
+}
+
+static void paint_task(struct drawing *d, uint32_t i, uint32_t above,
+                       const char *lead)
+{
+    const struct model_task *t = &d->m->tasks[i];
+    struct paint *p = &d->paint;
+    unsigned at;
+    char others[64];
     struct glyph g = glyph_of(t);
     char span[HUMAN_SIZE] = "";
 
     paint_add(p, STYLE_DIM, lead);
     paint_add(p, g.style, p->term->utf8 ? g.utf8 : g.ascii);
     paint_printf(p, STYLE_PLAIN, " %s", t->name);
-    paint_to(p, column);
-    paint_printf(p, g.style, "  %-9s", model_word(t));
+    other_needs(d->m, t, above, others, sizeof others);
+    paint_add(p, STYLE_DIM, others);
+    paint_to(p, d->column);
+    paint_to(p, p->used + 2);
+    at = p->used + STATE_COLUMNS + 1 + SPAN_COLUMNS;
+    paint_add(p, g.style, model_word(t));
     if (t->started_ms)
-        (void) human_span(model_elapsed(t, now_ms), span);
-    paint_printf(p, STYLE_PLAIN, " %7s  ", span);
-    paint_detail(p, m, t, now_ms);
+        (void) human_span(model_elapsed(t, d->conf->now_ms), span);
+    paint_to(p, at - paint_width(span));
+    paint_add(p, STYLE_PLAIN, span);
+    paint_to(p, at + 2);
+    paint_detail(d, t);
     paint_end(p);
 }
 
 /* ---- the tree ---- */
-
-struct shape {
-    uint32_t parent[TREE_MAX];         /* MODEL_NO_TASK: a root */
-    unsigned depth[TREE_MAX];
-};
 
 /* A need comes before what needs it, though not in order of index: go round
  * until nothing moves.  There is no cycle, so at most ntasks rounds.
@@ -170,20 +219,15 @@ static unsigned name_column(const struct model *m, const struct shape *s,
     for (uint32_t i = 0; i < m->ntasks; i++) {
         unsigned d = s->depth[i] < MAX_DEPTH ? s->depth[i] : MAX_DEPTH;
         unsigned w = paint_width(m->tasks[i].name) + 4 + 2 * d;
+        char others[64];
 
+        other_needs(m, &m->tasks[i], s->parent[i], others, sizeof others);
+        w += paint_width(others);
         if (w > most)
             most = w;
     }
     return most < cap ? most : cap;
 }
-
-struct drawing {
-    const struct model *m;
-    const struct tree_conf *conf;
-    struct shape shape;
-    struct paint paint;
-    unsigned column;
-};
 
 /* The tasks below `parent`, each with what is below it. */
 static void paint_below(struct drawing *d, uint32_t parent, const char *lead)
@@ -208,7 +252,7 @@ static void paint_below(struct drawing *d, uint32_t parent, const char *lead)
         }
         own = mem_printf("%s%s", lead, branch);
         below = mem_printf("%s%s", lead, trunk);
-        paint_task(&d->paint, d->m, i, own, d->column, d->conf->now_ms);
+        paint_task(d, i, parent, own);
         paint_below(d, i, below);
     }
 }
@@ -289,7 +333,7 @@ static void paint_rest(struct paint *p, const struct model *m,
                        const uint32_t *shown, uint32_t n)
 {
     uint32_t left[MODEL_STATES], gone[MODEL_OUTCOMES];
-    const char *gap = p->term->utf8 ? "… " : "... ";
+    const char *gap = p->term->utf8 ? "  … " : "  ... ";
     char num[HUMAN_SIZE];
 
     memcpy(left, m->count, sizeof left);
@@ -319,26 +363,22 @@ static void paint_rest(struct paint *p, const struct model *m,
         paint_end(p);
 }
 
-static void paint_short(const struct model *m, const struct tree_conf *conf,
-                        struct buf *out)
+static void paint_short(struct drawing *d)
 {
-    struct paint p = { .out = out, .term = conf->term,
-                       .limit = conf->term->width };
     uint32_t shown[TREE_MAX];
-    uint32_t n = pick(m, room_of(conf), shown, TREE_MAX);
-    unsigned column = 8, cap = conf->term->width / 2;
+    uint32_t n = pick(d->m, room_of(d->conf), shown, TREE_MAX);
+    unsigned cap = d->conf->term->width / 2;
 
+    d->column = 8;
     for (uint32_t i = 0; i < n; i++) {
-        unsigned w = paint_width(m->tasks[shown[i]].name) + 4;
+        unsigned w = paint_width(d->m->tasks[shown[i]].name) + 4;
 
-        if (w > column)
-            column = w < cap ? w : cap;
+        if (w > d->column)
+            d->column = w < cap ? w : cap;
     }
     for (uint32_t i = 0; i < n; i++)
-        paint_task(&p, m, shown[i], "  ", column, conf->now_ms);
-    paint_add(&p, STYLE_PLAIN, "  ");
-    p.used = 0;
-    paint_rest(&p, m, shown, n);
+        paint_task(d, shown[i], MODEL_NO_TASK, "  ");
+    paint_rest(&d->paint, d->m, shown, n);
 }
 
 void tree_paint(const struct model *m, const struct tree_conf *conf,
@@ -352,7 +392,7 @@ void tree_paint(const struct model *m, const struct tree_conf *conf,
 
     tree_paint_head(m, conf, out);
     if (!fits(m, conf)) {
-        paint_short(m, conf, out);
+        paint_short(&d);
         return;
     }
     find_shape(m, &d.shape);
