@@ -490,7 +490,9 @@ int http_open(struct loop *l, const struct http_conf *conf,
     h->tls = conf->cert != NULL;
     rc = start(h, conf, conf->fd, err);
     if (rc) {
-        (void) close(conf->fd);
+        /* Depending on how far it came MHD has closed the socket or not; its
+         * number may be somebody else's by now and is left alone.
+         */
         free(h);
         return rc;
     }

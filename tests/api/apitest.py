@@ -39,9 +39,12 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         try:
-            self.end()
+            # Also what a sanitizer finds at the end.
+            if self.end() != 0 and kind is None:
+                raise RuntimeError(f"the server ended with "
+                                   f"{self.proc.returncode}")
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -81,7 +81,7 @@ def submit(tap, server):
            "a bad document: 422, with all problems", r)
     r = c.call("POST", "/v1/workloads", b"")
     tap.equal(r.status, 422, "no document: 422")
-    doc = "weir: 1\nkind: job\nparameters: {n: 1}\nrun: "echo {{ n }}"\n"
+    doc = "weir: 1\nkind: job\nparameters: {n: 1}\nrun: 'echo {{ n }}'\n"
     r = c.call("POST", "/v1/workloads?param=n=a%3Db&priority=-5&fields="
                "id,priority", doc)
     tap.ok(r.status == 201 and r.json["priority"] == -5 and
