@@ -6,7 +6,6 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "core/world.h"
-#include "engine/engine.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -78,7 +77,7 @@ static void find_attempt(const struct api *a, struct follower *f)
 }
 
 static int log_read(const struct api *a, const struct follower *f, char *buf,
-                    size_t max, struct engine_log *ret, struct err *err)
+                    size_t max, struct service_log *ret, struct err *err)
 {
     return a->ops->log(f->workload, f->task, f->rank, f->gen, f->offset, buf,
                        max, ret, err, a->arg);
@@ -88,7 +87,7 @@ static ssize_t pull(char *buf, size_t max, void *arg)
 {
     struct follower *f = arg;
     const struct api *a = f->all->api;
-    struct engine_log got = { 0 };
+    struct service_log got = { 0 };
     bool over;
     int rc;
 
@@ -208,7 +207,7 @@ static bool find_lease(struct call *c, struct follower *f)
 
 /* How much there is now; false: answered. */
 static bool probe(struct call *c, const struct follower *f,
-                  struct engine_log *ret)
+                  struct service_log *ret)
 {
     bool over = is_over(c->api, f);
     struct err err = { 0 };
@@ -223,7 +222,7 @@ static bool probe(struct call *c, const struct follower *f,
     rc = f->gen ? log_read(c->api, f, &byte, 1, ret, &err) : -ENOENT;
     if (rc == 0)
         return true;
-    *ret = (struct engine_log) { .start = f->offset };
+    *ret = (struct service_log) { .start = f->offset };
     if (rc == -ENOENT && !over)
         return true;
     if (rc == -ENOENT)
@@ -249,7 +248,7 @@ void get_log(struct call *c)
                           .follow = call_flag(c, "follow"),
                           .offset = call_count(c, "offset", 0) };
     uint64_t limit = call_count(c, "limit", UINT64_MAX);
-    struct engine_log now = { 0 };
+    struct service_log now = { 0 };
     struct follower *kept;
 
     if (!find_lease(c, &f) || !probe(c, &f, &now))

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct engine_log;
 struct err;
 struct store;
 struct world;
@@ -23,16 +22,26 @@ struct world;
 typedef void (*service_done_f)(int rc, uint64_t seq, uint64_t workload,
                                const struct err *err, void *arg);
 
+/* A piece of a log. */
+struct service_log {
+    uint64_t start;                    /* offset of the first byte given: later
+                                          than asked when older bytes are gone */
+    size_t len;
+    uint64_t end;                      /* bytes written so far */
+};
+
 struct service_ops {
     const struct world *(*world)(void *arg);
     struct store *(*store)(void *arg);
     /* For EVENT_SUBMITTED the service sets the workload's id and tells it. */
     void (*propose)(struct event *e, service_done_f done, void *done_arg,
                     void *arg);
-    /* As engine_ops.log, whichever block the lease was on; -ENOENT. */
+    /* Bytes of a lease's log from `offset` on, whichever block it was on;
+     * -ENOENT: no such log (yet).
+     */
     int (*log)(uint64_t workload, uint32_t task, uint32_t rank, uint32_t gen,
                uint64_t offset, void *buf, size_t size,
-               struct engine_log *ret, struct err *err, void *arg);
+               struct service_log *ret, struct err *err, void *arg);
     /* Start an online backup into a file of the control plane's machine. */
     void (*backup)(const char *file, service_done_f done, void *done_arg,
                    void *arg);

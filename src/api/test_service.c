@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "core/world.h"
-#include "engine/engine.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -187,7 +186,7 @@ static void log_key(char *key, size_t size, uint64_t workload, uint32_t task,
 
 static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
                      uint32_t gen, uint64_t offset, void *buf, size_t size,
-                     struct engine_log *ret, struct err *err, void *arg)
+                     struct service_log *ret, struct err *err, void *arg)
 {
     struct test_service *t = arg;
     struct buf *b;
@@ -197,7 +196,7 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     b = map_get(t->logs, key);
     if (!b)
         return err_set(err, ENOENT, "no log %s", key);
-    *ret = (struct engine_log) { .start = offset, .end = b->len };
+    *ret = (struct service_log) { .start = offset, .end = b->len };
     if (offset < b->len) {
         ret->len = b->len - offset < size ? b->len - offset : size;
         memcpy(buf, b->data + offset, ret->len);

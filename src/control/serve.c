@@ -75,10 +75,11 @@ static void serve_propose(struct event *e, service_done_f done, void *done_arg,
 /* Which epoch an old attempt ran in is not kept: the newest that has a log. */
 static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
                      uint32_t gen, uint64_t offset, void *buf, size_t size,
-                     struct engine_log *ret, struct err *err, void *arg)
+                     struct service_log *ret, struct err *err, void *arg)
 {
     struct control *c = arg;
     struct lease_key k = { workload, task, rank };
+    struct engine_log got = { 0 };
     char key[64];
     int rc = -ENOENT;
 
@@ -87,10 +88,13 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     lease_key_print(&k, key, sizeof key);
     for (uint64_t epoch = world_epoch(c->world); rc == -ENOENT; epoch--) {
         rc = c->engine->ops->log(c->engine, CONTROL_BLOCK, key, gen, epoch,
-                                 offset, buf, size, ret, err);
+                                 offset, buf, size, &got, err);
         if (epoch == 0)
             break;
     }
+    if (rc == 0)
+        *ret = (struct service_log) { .start = got.start, .len = got.len,
+                                      .end = got.end };
     return rc;
 }
 
