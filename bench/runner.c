@@ -46,8 +46,9 @@ static void order_one(struct bench *b)
 
     if (b->ordered == b->total)
         return;
-    m.task = json_pack("{s:s, s:s, s:s, s:[s]}", "name", "t", "workload",
-                       "w1", "tenant", "bench", "argv", "/bin/true");
+    m.task = json_pack("{s:s, s:s, s:s, s:i, s:[s]}", "name", "t",
+                       "workload", "w1", "tenant", "bench", "cpus_milli",
+                       1000, "argv", "/bin/true");
     (void) home_send(b->home, "local", &m, NULL);
     wire_clear(&m);
     b->ordered++;

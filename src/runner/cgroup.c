@@ -275,6 +275,14 @@ static int set_cpus(const struct cgroup *c, const char *group,
                  : shares > 262144 ? 262144 : shares, err);
 }
 
+/* On version 1 the weight needs a second group, which a short task feels: one
+ * CPU is the weight that a process has anyway.
+ */
+static bool wants_cpu_group(const struct cgroup *c, uint64_t cpus_milli)
+{
+    return c->cpu && cpus_milli && (c->unified || cpus_milli != 1000);
+}
+
 int cgroup_make(const struct cgroup *c, const char *lease,
                 uint64_t cpus_milli, uint64_t memory, int *ret_track,
                 struct err *err)
@@ -289,7 +297,7 @@ int cgroup_make(const struct cgroup *c, const char *lease,
         rc = make_group(c->memory, lease, &mem, err);
     if (rc == 0 && mem)
         rc = set_memory(c, mem, memory, err);
-    if (rc == 0 && c->cpu && cpus_milli)
+    if (rc == 0 && wants_cpu_group(c, cpus_milli))
         rc = make_group(c->cpu, lease, &cpu, err);
     if (rc == 0 && cpu)
         rc = set_cpus(c, cpu, cpus_milli, err);

@@ -223,6 +223,14 @@ class Block:
                 if self.mark.encode() in (read(f"/proc/{pid}/environ", "rb")
                                           or b"")]
 
+    def groups(self):
+        """Control groups of this block."""
+        st = os.stat(self.state)
+        name = f"weir-local-{st.st_dev:x}-{st.st_ino:x}"
+        return subprocess.run(
+            ["find", "/sys/fs/cgroup", "-name", name], text=True,
+            capture_output=True, check=False).stdout.split()
+
     def keepers(self):
         """Records that a keeper still holds."""
         held = []
@@ -251,6 +259,11 @@ class Block:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        for group in self.groups():     # of a runner that was killed
+            for path in [*os.scandir(group)]:
+                if path.is_dir():
+                    os.rmdir(path.path)
+            os.rmdir(group)
         shutil.rmtree(self.dir)
 
 
@@ -791,11 +804,7 @@ def limits(b):
         "python3", "-c", "x = bytearray(64 << 20); print(len(x))"])
     is_(m["status"], 0, "within its memory")
     b.finish()
-    name = f"weir-local-{os.stat(b.state).st_dev:x}-" \
-           f"{os.stat(b.state).st_ino:x}"
-    left = subprocess.run(["find", "/sys/fs/cgroup", "-name", name],
-                          capture_output=True, check=False, text=True).stdout
-    is_(left, "", "no group is left")
+    is_(b.groups(), [], "no group is left")
 
 
 @test

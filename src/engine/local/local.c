@@ -34,7 +34,7 @@ enum {
     TOKEN_BYTES = 24,
     READY_MS = 5,              /* between looks for the limits */
     AGAIN_MIN_MS = 10,
-    AGAIN_MAX_MS = 5000,
+    AGAIN_MAX_MS = 1000,
     STEADY_MS = 10000,         /* a runner that lived that long was sound */
     TOKEN_FILE_MAX = 256,
 };
@@ -285,7 +285,7 @@ static void on_look(struct watch *w, void *arg)
     }
     if (rc < 0) {
         trouble(e, err.text);
-        look_later(e, AGAIN_MAX_MS / 5);
+        look_later(e, AGAIN_MAX_MS);
     } else if (read_limits(e, limits, sizeof limits)) {
         say_up(e, limits);
     } else {
