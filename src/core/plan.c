@@ -164,7 +164,8 @@ void plan_wake(struct world *w)
 
 /* Room was taken.  What did not fit still does not; but a ripe one that lacked
  * CPUs or memory may now lack devices or be over its quota, and then stands in
- * fewer ways; and one that was held may not fit any more, and then ripens.
+ * fewer ways.  Those held behind it are asked again, for they may not fit any
+ * more and ripen, too.
  */
 void plan_took(struct world *w)
 {
@@ -178,8 +179,6 @@ void plan_took(struct world *w)
         if ((s->place == SHAPE_RIPE_ALL || s->place == SHAPE_RIPE_DEVICES) &&
             shape_wants_devices(s))
             move(p, s, SHAPE_PARKED);
-        else if (s->place == SHAPE_HELD)
-            move(p, s, SHAPE_TRY);
     }
 }
 

@@ -209,6 +209,24 @@ static void test_meter(void)
     close_checked(&s, "meter");
 }
 
+static void test_meter_quota(void)
+{
+    struct meter m;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 16);
+    sim_quota(&s, 1000);
+    (void) submit_gpu(&s, 2000, 0);
+    sim_wait(&s, 1000);
+    world_meter(s.w, s.now, &m);
+    ok(m.idle_nodemand == 4000, "what is over its quota is no demand");
+    sim_quota(&s, 0);
+    (void) submit_gpu(&s, 1, 0);
+    ok(sim_state(&s, 2, 0) == TASK_WAITING, "a quota of nothing is nothing");
+    close_checked(&s, "meter and quota");
+}
+
 static void test_meter_backoff(void)
 {
     struct spec *spec = sim_spec(1);
@@ -282,6 +300,7 @@ int main(void)
     test_overtake();
     test_never_in_the_way();
     test_meter();
+    test_meter_quota();
     test_meter_backoff();
     test_many();
     return tap_done();

@@ -238,6 +238,15 @@ static void test_lost(void)
     }
     ok(n == LOST_MAX + 1, "lost %u times before it ever starts: given up", n);
     ok(is(sim_row(&s, "1 1/0", "cause"), "lost"), "with that cause");
+    (void) sim_submit(&s, sim_spec(1));
+    for (n = 0; n < LOST_MAX + 5; n++) {
+        if (n == 10)
+            sim_claim(&s, 2, 0, 0, sim_task(&s, 2, 0)->gen);
+        sim_on_block(&s, EVENT_BLOCK_LOST, "b");
+        sim_block(&s, "b", 1, "H100", 4);
+    }
+    ok(sim_state(&s, 2, 0) == TASK_STARTING, "a claim in between starts the "
+       "count anew");
     close_checked(&s, "lost");
 }
 
@@ -472,6 +481,65 @@ static void test_together(void)
     close_checked(&s, "together");
 }
 
+/* Both failed; they start again together, so one waits for the other. */
+static void test_together_again(void)
+{
+    struct spec *spec = sim_spec(2);
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 0, "", 4);
+    for (uint32_t i = 0; i < 2; i++) {
+        spec->tasks[i].together = 1;
+        spec->tasks[i].retry_count = 1;
+        spec->tasks[i].retry_on = 1u << SPEC_CAUSE_FAILED;
+        spec->tasks[i].retry_backoff_ms = 1000 * (1 + i);
+    }
+    (void) sim_submit(&s, spec);
+    for (uint32_t i = 0; i < 2; i++)
+        sim_claim(&s, 1, i, 0, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        sim_end(&s, 1, i, 0, 1);
+    sim_wait(&s, 1000);
+    ok(sim_state(&s, 1, 0) == TASK_WAITING && world_waiting(s.w) == 1,
+       "one is back in line and waits for the other");
+    sim_wait(&s, 1000);
+    ok(sim_state(&s, 1, 0) == TASK_STARTING &&
+       sim_state(&s, 1, 1) == TASK_STARTING, "then both start");
+    close_checked(&s, "together again");
+}
+
+static int block_on(struct sim *s, const char *id, const char *node)
+{
+    struct event e;
+    int rc;
+
+    event_init(&e, EVENT_BLOCK_UP);
+    (void) snprintf(e.block, sizeof(e.block), "%s", id);
+    e.data = json_pack("{s:s,s:i}", "node", node, "cpus_milli", 4000);
+    rc = sim_do(s, &e);
+    sim_round(s);
+    return rc;
+}
+
+static void test_drained(void)
+{
+    struct sim s;
+
+    sim_open(&s);
+    ok(block_on(&s, "one", "n") == 0, "a block");
+    sim_on_node(&s, EVENT_NODE_DRAINED, "n");
+    ok(block_on(&s, "one", "n") == 0 && world_block(s.w, "one")->drained,
+       "it comes up again and stays drained");
+    ok(block_on(&s, "two", "n") == 0 && world_block(s.w, "two")->drained,
+       "a second one of the node is drained, too");
+    (void) sim_submit(&s, sim_spec(1));
+    ok(sim_state(&s, 1, 0) == TASK_WAITING, "nothing starts on either");
+    ok(block_on(&s, "three", "m") == 0 && !world_block(s.w, "three")->drained &&
+       sim_state(&s, 1, 0) == TASK_STARTING, "another node is not");
+    close_checked(&s, "drained");
+}
+
 static void test_blocks(void)
 {
     struct spec *spec = sim_spec(1);
@@ -628,6 +696,8 @@ int main(void)
     test_max_wait();
     test_pause();
     test_together();
+    test_together_again();
+    test_drained();
     test_blocks();
     test_restore();
     test_tenants();
