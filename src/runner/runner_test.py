@@ -706,7 +706,7 @@ def keeper_killed(b):
     if cgroup2():
         b.go("w1/3.0", run="(setsid env -i M=" + b.mark + " sh -c 'sleep 600;"
              ":' &); echo on; sleep 600")
-        wait_for(lambda: b.log("w1/3.0")[1], "output")
+        wait_for(b.marked, "the orphan")
         keeper = b.started("w1/3.0")["keeper"]
         os.kill(b.proc.pid, signal.SIGSTOP)
         os.kill(keeper, signal.SIGKILL)
