@@ -66,7 +66,7 @@ static void *there(void *p)
 
 char *json_text(const json_t *j)
 {
-    return there(json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY));
+    return there(json_dumps(j, JSON_FORM | JSON_COMPACT | JSON_ENCODE_ANY));
 }
 
 const char *json_get_str(const json_t *o, const char *key, const char *fallback)

@@ -19,6 +19,11 @@ static inline void json_freep(json_t **j)
     json_decref(*j);
 }
 
+/* How numbers are written: the shortest of at most 15 digits, so that 0.1
+ * stays 0.1 (every number of ours has fewer).
+ */
+#define JSON_FORM (JSON_REAL_PRECISION(15) | JSON_PRESERVE_ORDER)
+
 int json_read(const char *text, size_t len, size_t max, json_t **ret,
               struct err *err);
 /* Compact, in the order of the keys' adding; caller frees. */

@@ -138,6 +138,10 @@ static void test_put(void)
     free(text);
     text = json_text(json_object_get(o, "a"));
     ok(strcmp(text, "3") == 0, "a single value has a text too");
+    free(text);
+    json_put(o, "a", json_real(0.1));
+    text = json_text(json_object_get(o, "a"));
+    ok(strcmp(text, "0.1") == 0, "a tenth is a tenth: %s", text);
 }
 
 int main(void)

@@ -197,7 +197,7 @@ int call_list(struct cli *c, const char *path, const char *cursor,
 
 int print_json(const struct cli *c, const json_t *j)
 {
-    if (json_dumpf(j, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER) < 0 ||
+    if (json_dumpf(j, stdout, JSON_FORM | JSON_INDENT(2)) < 0 ||
         putchar('\n') == EOF)
         return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
     return 0;

@@ -185,7 +185,7 @@ static void make_schema(void)
     json_put(defs, "pipeline", pipeline_schema());
     json_put(defs, "task", task_schema());
     json_put(root, "$defs", defs);
-    schema_text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    schema_text = json_dumps(root, JSON_FORM | JSON_INDENT(2));
     assert(schema_text);
 }
 

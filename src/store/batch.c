@@ -127,7 +127,8 @@ static struct span add_json(struct batch *b, json_t *j)
 {
     struct span s = { .at = b->text.len };
 
-    s.there = json_dump_callback(j, add_chunk, &b->text, JSON_COMPACT) == 0;
+    s.there = json_dump_callback(j, add_chunk, &b->text,
+                                 JSON_FORM | JSON_COMPACT) == 0;
     s.len = b->text.len - s.at;
     json_decref(j);
     return s;
