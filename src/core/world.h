@@ -243,7 +243,7 @@ struct workload *world_workload(const struct world *w, uint64_t id);   /* live o
 struct workload *world_by_key(const struct world *w, const char *who, const char *key);
 struct task *workload_task(const struct workload *wl, const char *name);
 enum workload_state workload_state(const struct workload *wl);
-struct tenant *world_tenant(const struct world *w, const char *name);
+struct tenant *world_tenant(const struct world *w, const char *name); /* not removed */
 struct token *world_token(const struct world *w, const char *id);
 struct block *world_block(const struct world *w, const char *id);
 struct workload *world_next(const struct world *w, size_t *pos);       /* in order of id */
