@@ -281,12 +281,26 @@ def waiting(opts):
 
 # Start-up ---------------------------------------------------------------------
 
+def copied(db, wid):
+    """[(insert statement, column names, row)] of everything of a workload."""
+    out = []
+    for table, mine in (("event", "workload"), ("workload", "id"),
+                        ("spec", "workload"), ("task", "workload")):
+        cursor = db.execute(f"SELECT * FROM {table} WHERE {mine} = ? "
+                            "ORDER BY 1", (wid,))
+        names = [c[0] for c in cursor.description]
+        marks = ", ".join("?" * len(names))
+        out += [(f"INSERT INTO {table} VALUES({marks})", names, row)
+                for row in cursor.fetchall()]
+    return out
+
+
 def history(weir, events):
     """Fill the store with copies of a job that really ran.
 
-    The rows of that job (its events, its workload and task) are written again
-    and again under new numbers, as many times as give `events` events, and
-    the head is set to match: what the store would hold after so many jobs.
+    The rows of that job (its events, its workload, spec and task) are written
+    again and again under new numbers, as many times as give `events` events,
+    and the head is set to match: what the store would hold after so many jobs.
     """
     wid = int(weir.client.submit({
         "weir": 1, "kind": "job", "name": "once", "run": "true",
@@ -295,41 +309,27 @@ def history(weir, events):
     weir.stop()
     db = sqlite3.connect(os.path.join(weir.state, "weir.db"))
     db.execute("PRAGMA synchronous = OFF")
-    mine = db.execute("SELECT time_ms, type, tenant, body FROM event "
-                      "WHERE workload = ? ORDER BY seq", (wid,)).fetchall()
-    row = db.execute("SELECT live, tenant, who, ended_ms, body, spec FROM "
-                     "workload WHERE id = ?", (wid,)).fetchone()
-    tasks = db.execute("SELECT task, body FROM task WHERE workload = ?",
-                       (wid,)).fetchall()
+    rows = copied(db, wid)
     seq, last = db.execute("SELECT max(seq), max(time_ms) FROM event"
                            ).fetchone()
-    copies = max(0, events - seq) // len(mine)
-    old, ident = f'"w{wid}"', wid
-
-    def body(text, seq=None):
-        text = text.replace(old, f'"w{ident}"')
-        if seq is None:
-            return text
-        j = json.loads(text)
-        if "seq" in j:
-            j["seq"] = seq
-        return json.dumps(j, separators=(",", ":"))
-
-    for _ in range(copies):
+    first, ident, old = seq, wid, f'"w{wid}"'
+    each = sum("seq" in names for _, names, _ in rows)
+    for _ in range(max(0, events - seq) // each):
         ident += 1
-        for _, kind, tenant, text in mine:
-            seq += 1
-            db.execute("INSERT INTO event(seq, time_ms, type, tenant, "
-                       "workload, body) VALUES(?, ?, ?, ?, ?, ?)",
-                       (seq, last, kind, tenant, ident, body(text, seq)))
-        db.execute("INSERT INTO workload(id, live, tenant, who, ended_ms, "
-                   "body, spec) VALUES(?, ?, ?, ?, ?, ?, ?)",
-                   (ident, *row[:4], body(row[4]), row[5]))
-        db.executemany("INSERT INTO task VALUES(?, ?, ?)",
-                       [(ident, t, body(b)) for t, b in tasks])
+        new = f'"w{ident}"'
+        for insert, names, row in rows:
+            row = dict(zip(names, row))
+            row["id" if "id" in row else "workload"] = ident
+            row["body"] = row["body"].replace(old, new)
+            if "seq" in row:
+                seq += 1
+                row["body"] = row["body"].replace(
+                    f'"seq":{row["seq"]},', f'"seq":{seq},')
+                row["seq"], row["time_ms"] = seq, last
+            db.execute(insert, list(row.values()))
     head = json.loads(db.execute("SELECT value FROM meta WHERE key = "
                                  "'store.head'").fetchone()[0])
-    head["events"] += seq - head["seq"]
+    head["events"] += seq - first
     head["seq"] = seq
     db.execute("UPDATE meta SET value = ? WHERE key = 'store.head'",
                (json.dumps(head),))

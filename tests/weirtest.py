@@ -24,7 +24,8 @@ import time
 import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("WEIR_BUILD", os.path.join(ROOT, "build"))
+BUILD = os.path.abspath(os.environ.get("WEIR_BUILD",
+                                       os.path.join(ROOT, "build")))
 WEIR = os.path.join(BUILD, "weir")
 DEADLINE = float(os.environ.get("WEIR_TEST_DEADLINE", "120"))
 SIM = "sim:4xH100-80GB"
@@ -435,11 +436,18 @@ class Weir:
             return "".join(f.readlines()[-lines:])
 
     def faults(self):
-        """Lines of its log that no run may have."""
+        """Lines of its logs and its runner's that no run may have."""
         words = ("AddressSanitizer", "runtime error:", "LeakSanitizer",
                  "ThreadSanitizer", "Assertion", "assertion")
-        with open(self.log, errors="replace") as f:
-            return [l.rstrip() for l in f if any(w in l for w in words)]
+        logs = [self.log] + [os.path.join(d, "runner.log")
+                             for d, _, files in os.walk(self.state)
+                             if "runner.log" in files]
+        found = []
+        for path in logs:
+            with open(path, errors="replace") as f:
+                found += [line.rstrip() for line in f
+                          if any(w in line for w in words)]
+        return found
 
     def processes(self, *kinds):
         return [p for p in processes(self.folder)
