@@ -22,8 +22,6 @@
 enum {
     LEAVE_MS = 5000,                   /* at most this long for what is in flight */
     LEAVE_LOOK_MS = 20,
-    RETENTION_MS = 600000,             /* how often old history is looked for */
-    RETENTION_STEP = 1000,
 };
 
 /* Wall clock that never goes back and does not stand still either when
@@ -177,17 +175,6 @@ static int api_start(struct control *c, const struct service *service,
     return api_open(c->loop, &conf, service, &c->api, err);
 }
 
-static void on_retention(struct watch *w, void *arg)
-{
-    struct control *c = arg;
-    uint64_t now = control_now(c);
-
-    (void) w;
-    if (c->conf->retention_ms < now)
-        store_trim(c->store, now - c->conf->retention_ms, RETENTION_STEP);
-    c->retention = loop_timer(c->loop, RETENTION_MS, on_retention, c);
-}
-
 /* ---- the end ---- */
 
 static bool nothing_runs(const struct control *c)
@@ -266,7 +253,7 @@ static void control_close(struct control *c)
     void *v;
 
     journal_close(c);
-    watch_remove(c->retention);
+    retention_stop(c);
     watch_remove(c->leave);
     api_close(c->api);
     if (c->engine)
@@ -318,7 +305,7 @@ int control_run(const struct control_conf *conf, struct err *err)
     if (rc == 0) {
         log_say(LOG_INFO, "ready", "socket", conf->socket, "state",
                 conf->state_dir, "devices", conf->devices, NULL);
-        c.retention = loop_timer(c.loop, 1000, on_retention, &c);
+        retention_start(&c);
         rc = loop_run(c.loop, err);
         log_say(LOG_INFO, "stopped", NULL);
     }

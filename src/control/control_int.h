@@ -51,6 +51,7 @@ struct control {
     struct map *tokens;                /* block id -> its token */
 
     struct watch *flush, *wake, *probe, *retention, *leave;
+    json_t *logs;                      /* workloads whose logs are looked at */
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
@@ -93,6 +94,10 @@ void leases_block_lost(const char *block, const char *why, void *arg);
 
 /* order.c */
 json_t *order_json(const struct control *c, const struct lease *l);
+
+/* retention.c: old history and its logs. */
+void retention_start(struct control *c);
+void retention_stop(struct control *c);
 
 /* serve.c */
 extern const struct service_ops control_service;

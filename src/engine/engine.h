@@ -69,7 +69,9 @@ struct engine_ops {
     int (*log)(struct engine *e, const char *block, const char *lease_key,
                uint32_t gen, uint64_t epoch, uint64_t offset, void *buf,
                size_t size, struct engine_log *ret, struct err *err);
-    /* Forget the logs of a workload. */
+    /* The workloads that logs are kept of: an array of numbers, caller owns. */
+    json_t *(*log_list)(struct engine *e);
+    /* Forget the logs of a workload; repeatable. */
     int (*log_drop)(struct engine *e, uint64_t workload, struct err *err);
 };
 

@@ -155,6 +155,7 @@ static void test_log(struct script *s)
     struct err err = { 0 };
     char text[32] = "";
     const struct engine_ops *ops = s->engine->ops;
+    autojson json_t *list = NULL;
 
     ok(ops->log(s->engine, "local", "w1/0.0", 1, 1, 0, text, 4, &got,
                 &err) == 0 && got.start == 0 && got.len == 4 &&
@@ -169,6 +170,9 @@ static void test_log(struct script *s)
                 &got, &err) == -ENOENT, "none of another generation");
     ok(ops->log(s->engine, "local", "../x", 1, 1, 0, text, sizeof text,
                 &got, &err) == -EPROTO, "%s", err.text);
+    list = ops->log_list(s->engine);
+    ok(json_array_size(list) == 1 &&
+       json_integer_value(json_array_get(list, 0)) == 1, "w1 has a log");
     ok(ops->log_drop(s->engine, 1, NULL) == 0 &&
        ops->log(s->engine, "local", "w1/0.0", 1, 1, 0, text, sizeof text,
                 &got, &err) == -ENOENT, "dropped");

@@ -448,6 +448,12 @@ static int fake_log(struct engine *base, const char *block,
                    lease_key);
 }
 
+static json_t *fake_log_list(struct engine *base)
+{
+    (void) base;
+    return json_array();
+}
+
 static int fake_log_drop(struct engine *base, uint64_t workload,
                          struct err *err)
 {
@@ -541,5 +547,6 @@ const struct engine_ops engine_fake = {
     .give = fake_give,
     .find = fake_find,
     .log = fake_log,
+    .log_list = fake_log_list,
     .log_drop = fake_log_drop,
 };

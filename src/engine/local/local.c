@@ -346,6 +346,11 @@ static int local_log(struct engine *base, const char *block,
                                      buf, size, ret, err);
 }
 
+static json_t *local_log_list(struct engine *base)
+{
+    return logread_list(((struct local *) base)->dir);
+}
+
 static int local_log_drop(struct engine *base, uint64_t workload,
                           struct err *err)
 {
@@ -427,5 +432,6 @@ const struct engine_ops engine_local = {
     .give = local_give,
     .find = local_find,
     .log = local_log,
+    .log_list = local_log_list,
     .log_drop = local_log_drop,
 };

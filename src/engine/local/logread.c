@@ -131,3 +131,21 @@ int logread_drop(const char *dir, uint64_t workload, struct err *err)
 
     return fs_remove_tree(path, err);
 }
+
+json_t *logread_list(const char *dir)
+{
+    autofree char *path = mem_printf("%s/logs", dir);
+    json_t *list = json_array();
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    uint64_t id;
+
+    while (d && (entry = readdir(d)))
+        if (entry->d_name[0] == 'w' &&
+            quantity_count(entry->d_name + 1, &id, NULL) == 0 &&
+            id <= INT64_MAX)
+            (void) json_array_append_new(list, json_integer((json_int_t) id));
+    if (d)
+        (void) closedir(d);
+    return list;
+}

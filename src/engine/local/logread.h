@@ -9,4 +9,5 @@
 int logread_log(const char *dir, const char *lease_key, uint32_t gen,
                 uint64_t epoch, uint64_t offset, void *buf, size_t size,
                 struct engine_log *ret, struct err *err);
+json_t *logread_list(const char *dir);
 int logread_drop(const char *dir, uint64_t workload, struct err *err);
