@@ -382,7 +382,8 @@ def clock_back(tap):
         offset = os.path.join(weir.folder, "shift")
         set_clock(offset, 7200)
         weir.env = {"LD_PRELOAD": lib, "WEIR_TEST_SHIFT": offset,
-                    "ASAN_OPTIONS": "verify_asan_link_order=0"}
+                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") +
+                    ":verify_asan_link_order=0"}
         weir.start()
         release = os.path.join(weir.folder, "release")
         wid = weir.client.submit(lasting(release, gpus=1,

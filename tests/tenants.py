@@ -157,7 +157,7 @@ def tokens(tap, weir, alice, bob, wid, missing):
     r = alice.post("/v1/tokens", {"name": "red-token", "role": "user"})
     tap.equal(r.status, 201, "token: a user makes one for itself")
     red = r.json
-    r = bob.post("/v1/tokens", {"name": "blue", "role": "viewer"})
+    r = bob.post("/v1/tokens", {"name": "blue", "role": "user"})
     tap.equal(r.status, 201, "token: so does the other")
     blue = r.json
     a = bob.call("DELETE", f"/v1/tokens/{red['id']}")
@@ -179,6 +179,23 @@ def tokens(tap, weir, alice, bob, wid, missing):
     return blue
 
 
+def over_tls(tap, weir, tls, blue, wid):
+    """The other tenant's token, over the network."""
+    client = Client(weir.socket, token=blue["token"], tls=tls)
+    compare(tap, "bob's token", client, wid, "w999999")
+    lists(tap, "bob's token", client, wid)
+    guess(tap, "bob's token", client)
+    secret = blue["token"]
+    for text, token in (("none", None), ("no such", "weir_" + "0" * 12 + "_" +
+                                         "0" * 64),
+                        ("a wrong secret", secret[:-1] + ("0" if secret[-1] !=
+                                                        "0" else "1"))):
+        r = Client(weir.socket, token=token, tls=tls).get(
+            f"/v1/workloads/{wid}")
+        tap.ok(r.status == 401 and not leaks(r.body),
+               f"a token that is wrong ({text}) is refused", r)
+
+
 def audit(tap, weir, before):
     """Refusals are in the journal, with who; the one refused sees none."""
     def denied():
@@ -193,6 +210,7 @@ def audit(tap, weir, before):
 
 def with_root(tap):
     with Weir() as weir:
+        port, cert, weir.args = weirtest.listener(weir.folder)
         weir.start()
         tenants(weir)
         alice = Client(weir.socket, uid=ALICE)
@@ -217,6 +235,7 @@ def with_root(tap):
         cli(tap, weir, wid, "w999999")
         blue = tokens(tap, weir, alice, bob, wid, "w999999")
         guess(tap, "bob", bob)
+        over_tls(tap, weir, (port, cert), blue, wid)
         audit(tap, weir, before)
 
         stranger = Client(weir.socket, uid=CAROL)

@@ -17,6 +17,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -224,20 +225,29 @@ def query(path, **args):
 
 
 class Client:
-    """Requests over the Unix socket, each on a connection of its own.
+    """Requests over the Unix socket, or with `tls` (port and the server's
+    certificate) over TLS, each on a connection of its own.
 
     With `uid`, the connection is made as that user (and group of the same
     number), which is what the server sees.  That needs root, and no other
     thread that opens files meanwhile.
     """
 
-    def __init__(self, path, uid=None, token=None, timeout=DEADLINE):
+    def __init__(self, path, uid=None, token=None, timeout=DEADLINE,
+                 tls=None):
         self.socket = path
+        self.tls = tls
         self.uid = uid
         self.token = token
         self.timeout = timeout
 
     def _open(self):
+        if self.tls:
+            conn = http.client.HTTPSConnection(
+                "127.0.0.1", self.tls[0], timeout=self.timeout,
+                context=ssl.create_default_context(cafile=self.tls[1]))
+            conn.connect()
+            return conn
         conn = UnixConnection(self.socket, self.timeout)
         if self.uid is None:
             conn.connect()
@@ -499,6 +509,21 @@ class Weir:
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.folder in _folders:
             _folders.remove(self.folder)
+
+
+def listener(folder):
+    """(port, certificate, options of `weir up`) of a TLS listener."""
+    cert, key = (os.path.join(folder, f) for f in ("cert.pem", "key.pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                    "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+                    cert], check=True, capture_output=True)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    return port, cert, ["--listen", f"127.0.0.1:{port}", "--tls-cert", cert,
+                        "--tls-key", key]
 
 
 def main(run):
