@@ -116,6 +116,9 @@ def submit_until_refused(weir):
 def disk_full_on(tap, weir):
     before = weir.client.submit(QUICK).json["id"]
     weir.client.wait(before)
+    release = os.path.join(weir.folder, "release")
+    lasts = weir.client.submit(lasting(release)).json["id"]
+    weir.client.wait(lasts, "running")
     ballast = os.path.join(weir.state, "ballast")
     fill(ballast)
     os.truncate(ballast, os.stat(ballast).st_size - 256 * 1024)
@@ -137,8 +140,15 @@ def disk_full_on(tap, weir):
            "disk full: weir run says it in one line", cli.stderr)
     tap.equal(weir.proc.poll(), None, "disk full: the control plane lives")
 
+    open(release, "w").close()
+    until(lambda: not weir.processes("task"), "the task to end")
+    restart_full(tap, weir)
     os.unlink(ballast)
+    if weir.proc.poll() is not None:
+        weir.start()
     weir.wait_ready()
+    tap.equal(weir.client.wait(lasts).get("outcome"), "succeeded",
+              "room again: what ended meanwhile has its end")
     after = until(lambda: accepted(weir), "a submission to be taken again")
     tap.equal(weir.client.wait(after).get("outcome"), "succeeded",
               "room again: service resumes by itself")
@@ -147,6 +157,23 @@ def disk_full_on(tap, weir):
     tap.none({before, *acked} - have,
              f"room again: nothing of {len(acked) + 1} is lost")
     check_journal(tap, weir, "room again")
+
+
+def restart_full(tap, weir):
+    """Started on a full disk it says so, and either waits or ends."""
+    weir.kill()
+    weir.start(wait=False)
+    until(lambda: weir.proc.poll() is not None or answers(weir), "a word")
+    said = weir.tail(1) if weir.proc.poll() is not None else \
+        weir.client.get("/readyz").body.decode()
+    tap.ok("full" in said, "disk full: a start on it says so", said)
+
+
+def answers(weir):
+    try:
+        return weir.client.get("/readyz").status != 200
+    except weirtest.GONE:
+        return False
 
 
 def accepted(weir):
