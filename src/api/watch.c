@@ -17,13 +17,15 @@
  * A turn: read what is new into the ring, then go round the watchers from
  * where the last turn stopped, and wake those for whom there is something.
  * Waking is cheap; what costs is that each then pulls and a system call sends
- * it, so their number is what is bounded.
+ * it, so their number is what is bounded.  Between turns there is a pause: who
+ * was just answered, and has to run on the same machine, gets to do so.
  */
 enum {
     RING_MAX = 8192,                   /* events */
     RING_BYTES = 32 * 1024 * 1024,
     READ_MAX = 512,                    /* events read in a turn */
-    WAKES = 128,                       /* watchers woken in a turn */
+    WAKES = 256,                       /* watchers woken in a turn */
+    PAUSE_MS = 3,                      /* to the next turn when there are more */
     LOOKS = 2048,                      /* and looked at */
     PAGES = 4,                         /* of the store read for laggards */
     PAGE_EVENTS = 256,
@@ -365,7 +367,7 @@ static void on_soon(struct watch *watch, void *arg)
         read_news(ws);
     fan_out(ws);
     if (!ws->soon && (ws->left || ws->read_seq < ws->durable))
-        ws->soon = loop_soon(ws->api->loop, on_soon, ws);
+        ws->soon = loop_timer(ws->api->loop, PAUSE_MS, on_soon, ws);
 }
 
 /* Everybody is to be looked at again. */

@@ -137,7 +137,7 @@ struct http_stream *http_stream(struct http_req *r, unsigned status,
         s->next->prev = s;
     r->http->streams = s;
     answer(r, status, type,
-           MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384,
+           MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 2048,
                                              stream_read, s, stream_free));
     return s;
 }
