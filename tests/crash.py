@@ -171,19 +171,21 @@ class Clients:
                     self.bad(f"{key} is {wid}, and when repeated {again}")
             time.sleep(rng.uniform(0, 0.03))
 
-    def some(self, rng):
+    def some(self, rng, live):
+        """(key, id) of a live workload, or of one of the newest."""
         with self.lock:
-            keys = list(self.acked)[-60:]
-        if not keys:
+            ids = set(self.live)
+            pick = [(k, w) for k, w in self.acked.items() if w in ids] \
+                if live else list(self.acked.items())[-60:]
+        if not pick:
             time.sleep(0.01)
             return None, None
-        key = rng.choice(keys)
-        return key, self.acked[key]
+        return rng.choice(pick)
 
     def aborts(self, rng):
         client = self.client()
         while not self.stop.is_set():
-            key, wid = self.some(rng)
+            key, wid = self.some(rng, True)
             sleeper = key and self.docs[key]["name"] == "sleeper"
             if key and (sleeper or rng.random() < 0.1):
                 with contextlib.suppress(*GONE):
@@ -196,7 +198,7 @@ class Clients:
     def follows(self, rng):
         client = self.client()
         while not self.stop.is_set():
-            key, wid = self.some(rng)
+            key, wid = self.some(rng, False)
             if not key:
                 continue
             task = "left" if self.docs[key]["name"] == "pipeline" else \

@@ -4,6 +4,7 @@ another's, the clock goes back, a backup is old, somebody else is at it.
 """
 import ctypes
 import os
+import signal
 import sqlite3
 import struct
 import subprocess
@@ -540,9 +541,113 @@ def restored(tap, weir, done, lasts, waits, newer, cursor, release):
            gens)
 
 
+# Going away and coming back ----------------------------------------------------
+
+def attempts(weir, wid):
+    return [e["gen"] for e in weir.client.events(type="task.planned",
+                                                 workload=wid)]
+
+
+def polite(tap):
+    """SIGTERM: what runs goes on and is found again, in the same attempt."""
+    with Weir() as weir:
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        wid = weir.client.submit(lasting(release, gpus=1)).json["id"]
+        until(lambda: running(weir, wid), "it to run")
+        before = {p.pid for p in weir.processes("task", "keeper", "runner")
+                  if "sleep" not in p.words}
+        tap.equal(weir.stop(), 0, "stopped: ends with 0 while a task runs")
+        tap.none(before - {p.pid for p in weir.processes()},
+                 "stopped: runner, keeper and task live")
+        weir.start()
+        tap.equal(weir.client.need("GET", f"/v1/workloads/{wid}")["state"],
+                  "running", "back: it is known to run")
+        open(release, "w").close()
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "back: its end is seen")
+        tap.equal(attempts(weir, wid), [1], "back: it was the first attempt")
+        check_journal(tap, weir, "back")
+
+
+def ended_meanwhile(tap):
+    """Both gone while the task ends: its exit status is not lost."""
+    with Weir() as weir:
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        doc = lasting(release)
+        doc["run"] += "; exit 7"
+        wid = weir.client.submit(doc).json["id"]
+        until(lambda: running(weir, wid), "it to run")
+        weir.kill()
+        os.kill(weir.runner().pid, signal.SIGKILL)
+        until(lambda: not weir.runner(), "no runner")
+        open(release, "w").close()
+        until(lambda: not weir.processes(), "task and keeper to end")
+        weir.start()
+        task = "lasting"
+        weir.client.wait(wid)
+        got = weir.client.need("GET", f"/v1/workloads/{wid}/tasks/{task}")
+        tap.equal((got["outcome"], got["status"], got["attempt"]),
+                  ("failed", 7, 1),
+                  "control plane and runner killed: the exit status is kept")
+
+
+def reboot(tap):
+    """Every process at once: the attempt is lost and made again."""
+    with Weir() as weir:
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        wid = weir.client.submit(lasting(release, gpus=1)).json["id"]
+        until(lambda: running(weir, wid), "it to run")
+        weir.proc.kill()
+        weirtest.end_all(weir.folder)
+        weir.proc.wait()
+        tap.none(weir.processes(), "reboot: nothing is left")
+        weir.start()
+        until(lambda: running(weir, wid), "it to run again")
+        open(release, "w").close()
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "reboot: it is run again, without asking for retries")
+        tap.equal(attempts(weir, wid), [1, 2], "reboot: in a second attempt")
+        ends = weir.client.events(type="lease.ended", workload=wid)
+        tap.equal([e.get("cause", "none") for e in ends], ["lost", "none"],
+                  "reboot: the first one is recorded as lost")
+        check_journal(tap, weir, "reboot")
+
+
+def retention(tap):
+    """Old history goes, whole; what is live stays."""
+    with Weir() as weir:
+        weir.start()
+        release = os.path.join(weir.folder, "release")
+        old = weir.client.submit(dict(QUICK, run="echo old")).json["id"]
+        lasts = weir.client.submit(lasting(release)).json["id"]
+        weir.client.wait(old)
+        start = weir.client.cursor(0)
+        tap.equal(weir.stop(), 0, "retention: ended with 0 before")
+        weir.args = ["--retention", "10ms"]
+        weir.start()
+        until(lambda: weir.client.get(f"/v1/workloads/{old}").status == 404,
+              "the old one to be forgotten")
+        tap.ok(True, "retention: an ended workload is forgotten")
+        tap.equal(weir.client.events(workload=lasts)[0]["type"],
+                  "workload.submitted", "retention: a live one keeps all")
+        conn, resp = weir.client.stream("GET", "/v1/watch?since=" + start)
+        conn.close()
+        tap.equal(resp.status, 410,
+                  "retention: a cursor from before is refused with 410")
+        open(release, "w").close()
+        weir.client.wait(lasts)
+        until(lambda: not [d for d, _, files in os.walk(weir.state)
+                           if f"/{old}/" in d + "/"], "its logs to go")
+        tap.ok(True, "retention: its logs are gone")
+
+
 PARTS = {"disk": disk_full, "torn": torn, "strangers": strangers,
-         "neighbours": neighbours, "clock": clock_back,
-         "backup": old_backup}
+         "neighbours": neighbours, "clock": clock_back, "backup": old_backup,
+         "polite": polite, "meanwhile": ended_meanwhile, "reboot": reboot,
+         "retention": retention}
 
 
 def run(tap):
