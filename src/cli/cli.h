@@ -25,13 +25,12 @@ enum cli_exit {
     CLI_DENIED = 5,
     CLI_UNREACHABLE = 6,
     CLI_REFUSED = 7,                   /* not now: conflict, limit, disk full */
-    CLI_BROKEN = 8,                    /* an error over there, or of this machine */
+    CLI_BROKEN = 8,                    /* an error there, or of this machine */
     CLI_INTERRUPTED = 130,
 };
 
 /* One option of a verb.  `offset` is the place in the verb's own struct:
- *     FLAG: bool; TEXT: const char *; LIST: struct opt_list; the rest: uint64_t.
- * WHERE options are those of the way to the server.
+ *     FLAG: bool; TEXT: const char *; LIST: struct opt_list; else uint64_t.
  */
 enum opt_kind {
     OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_COUNT, OPT_INT, OPT_MILLI, OPT_BYTES,
@@ -64,7 +63,7 @@ struct cli;
 struct verb {
     const char *name;                  /* "run", or noun and verb: "pool ls" */
     const char *summary;               /* one line, no full stop */
-    const char *usage;                 /* synopsis after the name, one line each */
+    const char *usage;                 /* after the name, one line each */
     const char *about;                 /* paragraphs; may be "" */
     const char *examples;              /* one a line, "COMMAND  # what" */
     const struct opt *opts;            /* ends with OPT_END */
@@ -82,10 +81,10 @@ struct cli {
     struct where where;
     enum cli_out out;
     bool no_header;
-    bool muted;                        /* cli_fail says nothing: somebody tries */
+    bool muted;                        /* cli_fail says nothing */
     char **args;                       /* what is no option */
     unsigned nargs;
-    char **command;                    /* after "--"; NULL-terminated, or NULL */
+    char **command;                    /* after "--", then NULL; or NULL */
     struct term term;                  /* of standard output */
     struct loop *loop;                 /* both made by cli_connect */
     struct client *client;

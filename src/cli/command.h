@@ -8,8 +8,8 @@ struct err;
 
 /* command - the job document of `weir run ... -- COMMAND`.
  *
- * Zero and NULL are left out of the document: what Weir takes then is written in
- * weir-document(5).
+ * Zero and NULL are left out of the document: weir-document(5) says what Weir
+ * takes then.
  */
 struct command {
     char *const *argv;                 /* NULL-terminated, not empty */
@@ -18,7 +18,7 @@ struct command {
     uint64_t gpu_milli, cpu_milli;
     uint64_t memory;                   /* bytes */
     uint64_t ranks, retries, timeout_ms;
-    const char *const *env;            /* "NAME=VALUE", or "NAME": as it is here */
+    const char *const *env;            /* "NAME=VALUE"; "NAME": as it is here */
     size_t nenv;
 };
 

@@ -120,6 +120,17 @@ static void add_second_words(struct buf *b, const char *noun, size_t n)
     }
 }
 
+/* " | pool | node": a pattern of the words that want a second one. */
+static void add_nouns(struct buf *b)
+{
+    size_t n;
+
+    for (size_t i = 0; cli_verbs[i]; i++) {
+        if (begins_noun(i, &n))
+            buf_printf(b, " | %.*s", (int) n, cli_verbs[i]->name);
+    }
+}
+
 /* ---- bash ---- */
 
 static void add_bash_cases(struct buf *b)
@@ -157,7 +168,10 @@ static void add_bash(struct buf *b)
         "        [[ $word == -- ]] && { _weir_command; return; }\n"
         "        [[ $word == -* ]] && continue\n"
         "        case $verb in\n"
-        "        '' | pool | tenant | node | token)\n"
+        "        ''");
+    add_nouns(b);
+    buf_str(b,
+        ")\n"
         "            verb=${verb:+$verb }$word ;;\n"
         "        esac\n"
         "    done\n"

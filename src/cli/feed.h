@@ -20,13 +20,14 @@ struct feed;
 struct feed_ops {
     void (*ready)(void *arg);
     void (*event)(const json_t *event, const char *cursor, void *arg);
-    /* false: the connection is gone, and it is tried again; true: it is back. */
+    /* false: the connection broke, and is tried again; true: it is back. */
     void (*connected)(bool yes, void *arg);
     /* It was refused, or nobody answered for too long; said already. */
     void (*over)(int code, void *arg);
 };
 
-/* `workload` and `since` may be NULL.  0, or an exit status after saying why. */
+/* `workload` and `since` may be NULL.  0, or an exit status after saying why.
+ */
 int feed_open(struct cli *c, const char *workload, const char *since,
               const struct feed_ops *ops, void *arg, struct feed **ret);
 void feed_close(struct feed *f);       /* NULL is fine */

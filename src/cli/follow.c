@@ -26,7 +26,7 @@ struct session {
     json_t *events;                    /* not applied yet */
     bool fetch, ticked, loaded, detached;
     unsigned interrupts, handled;
-    int code;                          /* of a feed that is over; 0: it is not */
+    int code;                          /* of a feed that is over, else 0 */
 };
 
 /* ---- from the loop ---- */

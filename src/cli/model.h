@@ -30,14 +30,14 @@ struct model_task {
     char cause[16];                    /* "" for none */
     int status;                        /* exit status, or -signal */
     uint32_t gen;                      /* attempt; 0: none yet */
-    bool retried;                      /* attempt `gen` is over, another comes */
+    bool retried;                      /* `gen` is over, another comes */
     uint32_t ranks, nclaimed;
     unsigned char *claimed;            /* one for each rank */
     uint32_t *needs, nneeds, needs_left;
     bool wants_devices;
     uint64_t since_ms, started_ms, ended_ms, until_ms;
     char place[96];                    /* "device 0", "" while nowhere */
-    char *why;                         /* why it waits; set by the owner, may be NULL */
+    char *why;                         /* set by the owner; may be NULL */
     uint64_t why_ms;                   /* when that was asked */
 };
 
@@ -53,7 +53,8 @@ struct model {
     uint32_t ntasks;
     uint32_t count[MODEL_STATES], outcomes[MODEL_OUTCOMES];
     struct map *by_name;               /* to index + 1 */
-    uint32_t *dependents, *first;      /* who needs task i: first[i] .. first[i+1] */
+    /* Who needs task i: dependents[first[i]] up to before first[i + 1]. */
+    uint32_t *dependents, *first;
 };
 
 void model_free(struct model *m);      /* empty and usable again */

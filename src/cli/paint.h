@@ -31,7 +31,7 @@ struct paint {
     const struct term *term;
     unsigned limit;                    /* columns; 0: no limit */
     unsigned used;                     /* in this line */
-    unsigned blanks;                   /* of these, at its end and not written */
+    unsigned blanks;                   /* of these, last and not written */
 };
 
 void paint_add(struct paint *p, enum style s, const char *text);

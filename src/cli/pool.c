@@ -10,7 +10,8 @@
 /* ---- ls ---- */
 
 static const struct table_column pool_columns[] = {
-    { .name = "POOL" }, { .name = "ENGINE" }, { .name = "NODES", .right = true },
+    { .name = "POOL" }, { .name = "ENGINE" },
+    { .name = "NODES", .right = true },
     { .name = "DEVICES", .right = true }, { .name = "FREE", .right = true },
     { .name = "CPUS", .right = true }, { .name = "FREE", .right = true },
     { .name = "MEMORY", .right = true }, { .name = "FREE", .right = true },

@@ -193,6 +193,8 @@ static int stay(struct cli *c, const char *id)
     }
     if (c->command) {
         rc = follow_run(c, id, true, &view_log, &log);
+        if (rc == 0 && log.failed)
+            return CLI_BROKEN;         /* said already */
         return command_exit(c, id, rc, log.status);
     }
     if (c->term.tty)

@@ -6,8 +6,9 @@
 
 /* sse - server-sent events out of a stream of bytes, however it is cut.
  *
- * Lines end with LF or CR LF.  Comments are skipped.  `id` stays in force until the
- * next one, as the standard has it.  A message past SSE_MAX ends the stream.
+ * Lines end with LF or CR LF.  Comments are skipped.  `id` stays in force until
+ * the next one, as the standard has it.  A message past SSE_MAX ends the
+ * stream.
  */
 enum { SSE_MAX = 16 * 1024 * 1024 };
 

@@ -133,8 +133,8 @@ static void paint_detail(struct drawing *d, const struct model_task *t)
     }
 }
 
-/* What a task needs besides the one above it, which the tree cannot show: "" for
- * none.
+/* What a task needs besides the one above it, which the tree cannot show; ""
+ * for nothing.
  */
 static void other_needs(const struct model *m, const struct model_task *t,
                         uint32_t above, char *buf, size_t size)

@@ -5,9 +5,9 @@
 
 /* tree - a workload as lines: its progress, and its tasks as a tree by needs.
  *
- * Up to TREE_MAX tasks, as far as `rows` allow, are all shown, each below the deepest task it
- * needs.  Beyond that the list is short: what failed and what runs first, then
- * what is next in line, and a count of the rest.
+ * Up to TREE_MAX tasks are all shown if there are rows for them, each below
+ * the deepest task it needs.  Beyond that the list is short: what failed and
+ * what runs first, then what is next in line, and a count of the rest.
  *
  * The same model, time and terminal give the same lines.
  */

@@ -106,14 +106,14 @@ static void test_tree(void)
 
 static void test_narrow(void)
 {
-    struct term narrow = { .width = 30, .rows = 24 };
+    struct term narrow = { .width = 31, .rows = 24 };
     struct model m = diamond();
 
     ok(paints(&m, &narrow, 0,
-        "w7 demo running  ########====.\n"
-        "  + fetch        succeeded\n"
-        "  |-* left       running     1\n"
-        "  | `-. join (and right)  bloc\n"
+        "w7 demo running  ########====..\n"
+        "  + fetch        succeeded    2\n"
+        "  |-* left       running     12\n"
+        "  | `-. join (and right)  block\n"
         "  `-o right      waiting\n"
         "  x other        failed\n"),
        "every line is cut to the terminal");

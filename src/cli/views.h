@@ -1,7 +1,6 @@
 #pragma once
 
 #include "cli/follow.h"
-#include "base/buf.h"
 
 /* views - the ways to show a workload that is being followed. */
 
@@ -10,7 +9,6 @@ struct view_tree {
     unsigned lines[256];               /* columns of each line drawn */
     unsigned nlines;
     char note[160];
-    bool quiet;                        /* a resize or a change is not drawn yet */
 };
 extern const struct view_ops view_tree;
 
@@ -24,16 +22,15 @@ extern const struct view_ops view_plain;
 extern const struct view_ops view_quiet;
 
 /* The logs of all its tasks, as they come.  `solo`: of one command, as if it
- * ran here.  `status` and `signal` are the command's own at the end.
+ * ran here.  `status` is the command's own at the end.
  */
 struct view_log {
     bool solo;
     struct view_tail *tails;
     unsigned running;                  /* tails that are not done */
     unsigned width;                    /* of the prefix */
-    uint64_t waiting_ms;               /* since when nothing runs; 0: something does */
     bool told;                         /* why it waits */
-    int status;                        /* of the first task: exit status or -signal */
+    int status;                        /* of the first task, or -signal */
     bool failed;                       /* a log could not be read */
 };
 extern const struct view_ops view_log;

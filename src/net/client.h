@@ -36,7 +36,7 @@ struct client_conf {
 
 int client_open(struct loop *l, const struct client_conf *conf,
                 struct client **ret, struct err *err);
-void client_close(struct client *c);   /* cancels what is under way; NULL is fine */
+void client_close(struct client *c);   /* cancels all; NULL is fine */
 const char *client_name(const struct client *c);   /* the socket or the URL */
 
 struct client_request {
@@ -45,14 +45,15 @@ struct client_request {
     const char *type;                  /* of the body; NULL: no body */
     const void *body;                  /* borrowed until the end of the call */
     size_t len;
-    const char *const *headers;        /* "Name: value", NULL at the end; may be NULL */
-    unsigned timeout_ms;               /* for all of it; 0: a stream, without end */
+    const char *const *headers;        /* "Name: value", then NULL; or NULL */
+    unsigned timeout_ms;               /* for all of it; 0: without end */
 };
 
 /* Called from the loop.  `head` comes once, when status and headers are there
- * and before any bytes, also when there are none for now.  `bytes` may return a negative number, which
- * ends the transfer with it.  `done` is the last thing heard of a transfer,
- * which is gone after it; rc 0 says that the whole answer was received.
+ * and before any bytes, also when there are none for now.  `bytes` may return
+ * a negative number, which ends the transfer with it.  `done` is the last thing
+ * heard of a transfer, which is gone after it; rc 0 says that the whole answer
+ * was received.
  */
 struct transfer_ops {
     void (*head)(struct transfer *t, void *arg);
@@ -65,7 +66,7 @@ int client_start(struct client *c, const struct client_request *q,
                  const struct transfer_ops *ops, void *arg,
                  struct transfer **ret, struct err *err);
 void transfer_cancel(struct transfer *t);          /* no `done`; NULL is fine */
-int transfer_status(const struct transfer *t);     /* 0 before the head is there */
+int transfer_status(const struct transfer *t);     /* 0 before the head */
 /* The value of a header of the answer, good until the next call; NULL when
  * absent.  `name` in any case.
  */

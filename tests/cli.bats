@@ -1,0 +1,567 @@
+#!/usr/bin/env bats
+# The command line against a real control plane; each test has its own.
+# shellcheck disable=SC2016,SC2154
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    WEIR=${WEIR_BUILD:-$BATS_TEST_DIRNAME/../build}/weir
+    HELPER=$BATS_TEST_DIRNAME/cli_helper.py
+    EXAMPLES=$BATS_TEST_DIRNAME/../examples
+    T=$BATS_TEST_TMPDIR
+    export WEIR_STATE=$T/s LC_ALL=C.UTF-8 TERM=xterm
+    unset WEIR_SOCKET WEIR_SERVER WEIR_TOKEN NO_COLOR
+    UP=
+}
+
+# Nothing is left behind: what runs is killed, then the control plane leaves,
+# then whatever still names this test's folder.
+teardown() {
+    if [ -n "$UP" ] && kill -0 "$UP" 2>/dev/null; then
+        for id in $("$WEIR" ps -o json | jq_ids); do
+            "$WEIR" abort "$id" --force >/dev/null 2>&1 || true
+        done
+        kill "$UP"
+        wait "$UP" 2>/dev/null || true
+    fi
+    for dir in /proc/[0-9]*; do
+        if tr '\0' ' ' 2>/dev/null <"$dir/cmdline" | grep -qF "$T/s"; then
+            [ "${dir#/proc/}" = "$$" ] || kill -9 "${dir#/proc/}" || true
+        fi
+    done
+}
+
+jq_ids() {
+    python3 -c 'import json,sys
+for w in json.load(sys.stdin)["items"]: print(w["id"])' 2>/dev/null
+}
+
+# json EXPRESSION: of the object o on standard input.
+json() {
+    python3 -c 'import json,sys
+o = json.load(sys.stdin)
+print(eval(sys.argv[1]))' "$1"
+}
+
+up() {
+    "$WEIR" up --devices sim:4xH100-80GB "$@" >"$T/up.log" 2>&1 3>&- &
+    UP=$!
+    for _ in $(seq 600); do
+        if "$WEIR" pool show local >/dev/null 2>&1; then
+            return 0
+        fi
+        kill -0 "$UP" || { cat "$T/up.log"; return 1; }
+        sleep 0.1
+    done
+    cat "$T/up.log"
+    return 1
+}
+
+# until COMMAND...: it succeeds, sooner or later.
+until_ok() {
+    for _ in $(seq 600); do
+        if "$@" >/dev/null 2>&1; then
+            return 0
+        fi
+        sleep 0.1
+    done
+    echo "never true: $*"
+    return 1
+}
+
+state_of() {
+    "$WEIR" show "$1" -o json | json 'o.get("outcome") or o["state"]'
+}
+
+is() {
+    [ "$(state_of "$1")" = "$2" ]
+}
+
+sleeper() {
+    "$WEIR" run --detach --name "${2:-sleeper}" -- sleep "${1:-600}"
+}
+
+# ---- without a control plane ----
+
+@test "no control plane: says where it looked and what to do, ends with 6" {
+    for verb in ps "show w1" "logs w1" "pool ls" "events" "top --once"; do
+        # shellcheck disable=SC2086
+        run -6 "$WEIR" $verb
+        [ "$output" = "weir ${verb%% [wl-]*}: nobody answers at $T/s/weir.sock; start one with 'weir up'" ] ||
+            [[ "$output" == *"nobody answers at $T/s/weir.sock; start one with 'weir up'" ]]
+    done
+}
+
+@test "usage: one clear line, ends with 2" {
+    run -2 "$WEIR"
+    [ "${#lines[@]}" -eq 1 ]
+    run -2 "$WEIR" rnu
+    [ "$output" = "weir: 'rnu' is no verb; did you mean 'run'?" ]
+    run -2 "$WEIR" ps --tennant x
+    [ "$output" = "weir ps: unknown option '--tennant'; did you mean '--tenant'?" ]
+    run -2 "$WEIR" show
+    [ "$output" = "weir show: an argument is missing; usage: weir show WORKLOAD[/TASK] [--spec]" ]
+    run -2 "$WEIR" show 12
+    [ "$output" = "weir show: '12' names no workload; expected one like w12, or w12/TASK ('weir ps -a' lists them)" ]
+    run -2 "$WEIR" run nofile.yaml
+    [[ "$output" == "weir run: there is no file 'nofile.yaml'; for a command write"* ]]
+    run -2 "$WEIR" run --gpus many -- true
+    [[ "$output" == "weir run: --gpus: "* ]]
+    run -2 "$WEIR" run x.yaml --gpus 1
+    [[ "$output" == *"are for a command"* ]]
+    run -2 "$WEIR" run --
+    [ "$output" = "weir run: no command after '--'" ]
+    run -2 "$WEIR" ps -o yaml
+    [[ "$output" == *"expected table, wide or json" ]]
+    run -2 "$WEIR" ps --server http://localhost:1
+    [[ "$output" == *"expected https://HOST:PORT" ]]
+    run -2 "$WEIR" pool
+    [[ "${lines[0]}" == *"wants a verb"* ]]
+    run -2 "$WEIR" up --listen 127.0.0.1:1
+    [[ "$output" == *"nothing is served in the open" ]]
+}
+
+@test "every verb has help with an example, and help of all lists it" {
+    "$WEIR" --help >"$T/all"
+    n=0
+    while read -r name; do
+        # shellcheck disable=SC2086
+        run -0 "$WEIR" $name --help
+        [[ "$output" == *"examples:"*"weir "* ]]
+        # shellcheck disable=SC2086
+        [ "$output" = "$("$WEIR" help $name)" ]
+        n=$((n + 1))
+    done < <(sed -n 's/^  \([a-z]* \?[a-z]*\)  .*/\1/p' "$T/all")
+    [ "$n" -ge 30 ]
+}
+
+@test "weir.1 lists every verb with its summary" {
+    man=$BATS_TEST_DIRNAME/../man/weir.1
+    command -v mandoc || skip "no mandoc"
+    mandoc -T ascii "$man" | col -b | tr -s ' \n' ' ' >"$T/page"
+    "$WEIR" --help | sed -n 's/^  \([a-z]* \?[a-z]*\)  *\(.*\)/\1 \2/p' |
+        grep -v '^weir' | tr -s ' ' >"$T/verbs"
+    [ "$(wc -l <"$T/verbs")" -ge 30 ]
+    while read -r line; do
+        grep -qF -- "$line" "$T/page" || { echo "weir.1 lacks: $line"; return 1; }
+    done <"$T/verbs"
+    [ "$(grep -c '^\.It Cm' "$man")" -eq "$(wc -l <"$T/verbs")" ]
+}
+
+@test "completion scripts are valid, and name every verb" {
+    "$WEIR" completion bash >"$T/bash"
+    bash -n "$T/bash"
+    "$WEIR" completion zsh | tail -n +5 >"$T/zsh"
+    diff "$T/bash" "$T/zsh"
+    if command -v zsh; then "$WEIR" completion zsh | zsh -n; fi
+    "$WEIR" completion fish >"$T/fish"
+    if command -v fish; then fish -n "$T/fish"; fi
+    for word in up run unpause tenant completion; do
+        grep -q "$word" "$T/fish"
+    done
+    run -2 "$WEIR" completion tcsh
+}
+
+@test "bash completes verbs, their options and their words" {
+    "$WEIR" completion bash >"$T/bash"
+    completed() {
+        bash -c 'PATH=$(dirname "$1"):$PATH; . "$2"; shift 2
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weir
+            echo "${COMPREPLY[*]}"' - "$WEIR" "$T/bash" "$@"
+    }
+    [ "$(completed weir unp)" = unpause ]
+    [ "$(completed weir tenant r)" = remove ]
+    [ "$(completed weir run --det)" = --detach ]
+    [ "$(completed weir ps -o w)" = wide ]
+    [ "$(completed weir completion f)" = fish ]
+    up
+    id=$(sleeper)
+    [ "$(completed weir abort w)" = "$id" ]
+    [ "$(completed weir pool show l)" = local ]
+}
+
+@test "schema and version need no control plane" {
+    "$WEIR" schema | json 'o["$schema"]' | grep -q json-schema.org
+    run -0 "$WEIR" version
+    [[ "$output" == "weir "[0-9]* ]]
+    [ "$("$WEIR" --version)" = "${lines[0]}" ]
+    "$WEIR" version -o json | json 'o["version"]'
+}
+
+# ---- running things ----
+
+@test "run FILE off a terminal: a line for each change, ends with 0" {
+    up
+    run -0 --separate-stderr "$WEIR" run "$EXAMPLES/pipeline.yaml"
+    [[ "${lines[0]}" == *" w1 first-pipeline submitted: 3 tasks" ]]
+    [[ "$output" == *"w1/train running on device 0 (simulated)"* ]]
+    [[ "$output" == *"w1/report succeeded after"* ]]
+    [[ "$stderr" == "w1 succeeded in "* ]]
+    [[ "$output" != *$'\033'* ]]
+}
+
+@test "run FILE that fails ends with 1 and says where to look" {
+    up
+    run -1 --separate-stderr "$WEIR" run "$EXAMPLES/on-failure.yaml"
+    [[ "$stderr" == *"train failed (exit status 3); see 'weir logs w1/train'" ]]
+    run -1 --separate-stderr "$WEIR" run -o json "$EXAMPLES/on-failure.yaml"
+    [ "$(json 'o["outcome"]' <<<"$output")" = failed ]
+}
+
+@test "run -- COMMAND: its output and its exit status are ours" {
+    up
+    run -0 "$WEIR" run -- sh -c 'echo to out; echo to err >&2'
+    [ "$output" = $'to out\nto err' ]
+    run -37 "$WEIR" run -- sh -c 'exit 37'
+    [ "$output" = "" ]
+    run -1 "$WEIR" run -- sh -c 'exit 200'
+    [[ "$output" == *"ended with exit status 200" ]]
+    run -1 "$WEIR" run -- sh -c 'kill -9 $$'
+    [[ "$output" == *"ended by signal 9 (Killed)" ]]
+    run -1 "$WEIR" run -- /no/such/program
+    [[ "$output" == *"weir run: w5 "* ]]
+}
+
+@test "run -- COMMAND: folder, variables, braces, devices, ranks" {
+    up
+    cd "$T"
+    run -0 "$WEIR" run -- pwd
+    [ "$output" = "$(pwd -P)" ]
+    MINE=here run -0 "$WEIR" run -e A=1 -e MINE -- sh -c 'echo $A $MINE $NOT'
+    [ "$output" = "1 here" ]
+    run -0 "$WEIR" run -- echo '{{ x }} {{{{'
+    [ "$output" = '{{ x }} {{{{' ]
+    run -0 "$WEIR" run --gpus 2 -- sh -c 'echo $CUDA_VISIBLE_DEVICES'
+    [ "$output" = 0,1 ]
+    run -0 "$WEIR" run --ranks 2 --cpus 0.5 -- sh -c 'echo rank $WEIR_RANK'
+    [ "$(sort <<<"$output")" = $'0 | rank 0\n1 | rank 1' ]
+}
+
+@test "run -p, --tenant, --priority and --detach" {
+    up
+    run -0 "$WEIR" run --detach "$EXAMPLES/parameters.yaml" --priority 7
+    [ "$output" = w1 ]
+    [ "$("$WEIR" show w1 -o json | json 'o["priority"]')" = 7 ]
+    run -0 "$WEIR" run -d -o json - <"$EXAMPLES/hello.yaml"
+    [ "$(json 'o["id"]' <<<"$output")" = w2 ]
+    run -2 "$WEIR" run -p lr "$EXAMPLES/parameters.yaml"
+    run -3 "$WEIR" run -p nosuch=1 "$EXAMPLES/parameters.yaml"
+    [[ "$output" == *nosuch* ]]
+    run "$WEIR" run --tenant nobody -- true
+    [ "$status" -ne 0 ]
+}
+
+@test "a document that is refused: every problem with its place, ends with 3" {
+    up
+    printf 'weir: 1\nkind: job\nrun: true\ngpuz: 1\ncpus: many\n' >"$T/bad.yaml"
+    run -3 "$WEIR" run "$T/bad.yaml"
+    [[ "$output" == *"$T/bad.yaml:4:1: "*gpuz*"did you mean 'gpus'?"* ]]
+    [[ "$output" == *"$T/bad.yaml:5:"* ]]
+    head -c 9000000 /dev/zero | tr '\0' '#' >"$T/huge.yaml"
+    run -3 "$WEIR" run "$T/huge.yaml"
+    [[ "$output" == *"larger than 8 MiB"* ]]
+    [ "$("$WEIR" ps -a --no-header)" = "" ]
+}
+
+@test "the same key is the same workload; another document is refused with 7" {
+    up
+    run -0 "$WEIR" run -d --key k "$EXAMPLES/hello.yaml"
+    [ "$output" = w1 ]
+    run -0 "$WEIR" run -d --key k "$EXAMPLES/hello.yaml"
+    [ "$output" = w1 ]
+    run -7 "$WEIR" run -d --key k "$EXAMPLES/gang.yaml"
+}
+
+@test "a lost answer: the submit is repeated with the same key" {
+    python3 "$HELPER" lossy "$T/sock" "$T/keys" 3>&- &
+    server=$!
+    until_ok test -S "$T/sock"
+    run -0 "$WEIR" run -d --socket "$T/sock" "$EXAMPLES/hello.yaml"
+    [ "$output" = w41 ]
+    wait "$server"
+    [ "$(wc -l <"$T/keys")" -eq 3 ]
+    [ "$(sort -u "$T/keys" | wc -l)" -eq 1 ]
+}
+
+@test "run goes on across a restart of the control plane" {
+    up
+    "$WEIR" run -- sh -c 'for i in 1 2 3; do echo line $i; sleep 1; done' \
+        >"$T/out" 2>"$T/err" 3>&- &
+    client=$!
+    until_ok grep -q 'line 1' "$T/out"
+    kill -9 "$UP"
+    wait "$UP" || true
+    up
+    wait "$client"
+    [ "$(cat "$T/out")" = $'line 1\nline 2\nline 3' ]
+    grep -q 'the connection broke' "$T/err"
+}
+
+# ---- the terminal ----
+
+@test "on a terminal: a live tree, then its end" {
+    up
+    run -0 python3 "$HELPER" pty size:24x90 'expect:running' \
+        'expect:succeeded in' -- "$WEIR" run "$EXAMPLES/pipeline.yaml"
+    [[ "$output" == *"✔"*" prepare"* ]]
+    [[ "$output" == *"└─"* ]]
+    [[ "$output" == *"3/3"* ]]
+    LC_ALL=C NO_COLOR=1 run -0 python3 "$HELPER" pty 'expect:succeeded in' \
+        -- "$WEIR" run "$EXAMPLES/pipeline.yaml"
+    [[ "$output" == *"+ prepare"* ]]
+    [[ "$output" != *"✔"* ]]
+    [[ "$output" != *$'\033[32m'* ]]
+}
+
+@test "Ctrl-C once detaches and says how to return; the workload goes on" {
+    up
+    run -130 python3 "$HELPER" pty 'expect:running' 'send:\x03' \
+        'expect:press Ctrl-C again' 'expect:goes on without you' \
+        -- "$WEIR" run "$EXAMPLES/../tests/cli_long.yaml"
+    [[ "$output" == *"weir logs -f w1"* ]]
+    [[ "$output" == *"weir abort w1"* ]]
+    is w1 running
+}
+
+@test "Ctrl-C twice aborts the workload" {
+    up
+    run -130 python3 "$HELPER" pty 'expect:hello' 'send:\x03' \
+        'expect:press Ctrl-C again' 'send:\x03' 'expect:aborting w1' \
+        -- "$WEIR" run -- sh -c 'echo hello; sleep 600'
+    is w1 aborted
+}
+
+@test "Ctrl-C three times kills what does not listen" {
+    up
+    run -130 python3 "$HELPER" pty 'expect:hello' 'send:\x03' \
+        'expect:again' 'send:\x03' 'expect:aborting w1' 'send:\x03' \
+        'expect:killing w1' \
+        -- "$WEIR" run -- sh -c 'trap "" TERM INT; echo hello; while :; do sleep 1; done'
+    is w1 aborted
+}
+
+@test "top refreshes, and q leaves the terminal as it was" {
+    up
+    id=$(sleeper)
+    run -0 python3 "$HELPER" pty 'expect:weir top' 'expect:sleeper' 'send:q' \
+        -- "$WEIR" top
+    [[ "$output" == *$'\033[?1049h'*$'\033[?1049l'* ]]
+    run -0 "$WEIR" top --once
+    [[ "$output" == *"(simulated)"* ]]
+    [[ "$output" == *"$id"*sleeper*running* ]]
+    "$WEIR" top --once -o json | json 'o["waste"]["wr"]'
+}
+
+# ---- looking ----
+
+@test "ps: what is under way, all, wide, json, watched" {
+    up
+    "$WEIR" run -- true
+    id=$(sleeper)
+    run -0 "$WEIR" ps --no-header
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "${lines[0]}" == "w2  sleeper  default  "*"0/1"* ]]
+    run -0 "$WEIR" ps -a
+    [ "${#lines[@]}" -eq 3 ]
+    [[ "${lines[0]}" == "ID  NAME "* ]]
+    run -0 "$WEIR" ps -a -n 1 --no-header
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$("$WEIR" ps -o wide)" == *SUBMITTED* ]]
+    [ "$("$WEIR" ps -o json | json '[w["id"] for w in o["items"]]')" = "['w2']" ]
+    timeout 60 "$WEIR" ps -w >"$T/watch" 3>&- &
+    watcher=$!
+    until_ok grep -q w2 "$T/watch"
+    sleeper 600 second
+    until_ok grep -q second "$T/watch"
+    kill "$watcher"
+}
+
+@test "show: a workload, a task, what was submitted; what is not there ends with 4" {
+    up
+    "$WEIR" run "$EXAMPLES/pipeline.yaml" >/dev/null 2>&1
+    run -0 "$WEIR" show w1
+    [[ "$output" == *"tasks"*"3, 3 succeeded"* ]]
+    [[ "$output" == *"train    succeeded"* ]]
+    run -0 "$WEIR" show w1/train
+    [[ "$output" == *"succeeded"* ]]
+    [ "$("$WEIR" show w1/train -o json | json 'o["task"]')" = train ]
+    [ "$("$WEIR" show w1 -o json | json 'len(o["items"])')" = 3 ]
+    "$WEIR" show w1 --spec | json 'len(o["tasks"])' | grep -qx 3
+    run -4 "$WEIR" show w99
+    [[ "$output" == "weir show: "*w99* ]]
+    run -4 "$WEIR" show w1/nothing
+    run -4 "$WEIR" logs w99
+    run -4 "$WEIR" abort w99
+}
+
+@test "logs: of a task, of all tasks, of an attempt, followed" {
+    up
+    "$WEIR" run "$EXAMPLES/pipeline.yaml" >/dev/null 2>&1
+    "$WEIR" logs w1 >"$T/all"
+    grep -q '^prepare | ' "$T/all"
+    grep -q '^train   | ' "$T/all"
+    [ "$("$WEIR" logs w1/train)" = "$(sed -n 's/^train   | //p' "$T/all")" ]
+    "$WEIR" logs -f w1 | sort >"$T/followed"
+    sort "$T/all" | diff - "$T/followed"
+    "$WEIR" logs w1/train -o json | head -1 | json 'o["task"]' | grep -qx train
+    run "$WEIR" run --retries 1 -- sh -c 'echo attempt; exit 1'
+    [ "$output" = $'attempt\nattempt' ]
+    [ "$("$WEIR" logs w2 --attempt 1)" = attempt ]
+    "$WEIR" run -d -- sh -c 'echo one; sleep 1; echo two'
+    [ "$("$WEIR" logs -f w3)" = $'one\ntwo' ]
+    run -4 "$WEIR" logs w3 --attempt 9
+}
+
+@test "why: the reason of what waits" {
+    up
+    "$WEIR" run -d --gpus 8 -- true
+    run -0 "$WEIR" why w1
+    [[ "$output" == *"w1/"*"(waiting)"* ]]
+    [[ "$output" == *"why "*device* ]]
+    task=$("$WEIR" show w1 -o json | json 'o["items"][0]["task"]')
+    [ "$("$WEIR" why "w1/$task" -o json | json 'o["why"]["code"]')" = never-devices ]
+    "$WEIR" run -- true
+    [ "$("$WEIR" why w2)" = "nothing of w2 waits" ]
+}
+
+@test "events: listed, by type, followed" {
+    up
+    "$WEIR" run -- true
+    run -0 "$WEIR" events w1
+    [[ "${lines[0]}" == *"workload.submitted w1"* ]]
+    [[ "${lines[-1]}" == *"workload.ended"*"outcome=succeeded"* ]]
+    [ "$("$WEIR" events --type task.ended | wc -l)" -eq 1 ]
+    "$WEIR" events -o json | json 'o["items"][0]["seq"]' | grep -qx 1
+    timeout 60 "$WEIR" events -f -o json -n 1 --type workload.submitted \
+        >"$T/events" 3>&- &
+    follower=$!
+    for _ in $(seq 100); do
+        "$WEIR" run -- true
+        kill -0 "$follower" 2>/dev/null || break
+    done
+    wait "$follower"
+    json 'o["type"]' <"$T/events" | grep -qx workload.submitted
+}
+
+# ---- acting ----
+
+@test "abort, of a task and of all; pause, unpause, retry" {
+    up
+    id=$(sleeper)
+    until_ok is "$id" running
+    run -0 "$WEIR" abort "$id"
+    [ "$output" = "w1 is ending" ]
+    until_ok is "$id" aborted
+    run -7 "$WEIR" abort "$id"
+    run -0 "$WEIR" run -d "$EXAMPLES/../tests/cli_long.yaml"
+    until_ok is w2 running
+    run -0 "$WEIR" abort w2/first --force -o json
+    json 'o["id"]' <<<"$output" | grep -qx w2
+    until_ok is w2 failed || until_ok is w2 aborted
+    run -0 "$WEIR" retry w2
+    [[ "$output" == "w3 submitted, as a retry of w2" ]]
+    run -0 "$WEIR" pause w3
+    [ "$("$WEIR" show w3 -o json | json 'o["paused"]')" = True ]
+    run -0 "$WEIR" unpause w3
+    [ "$("$WEIR" show w3 -o json | json 'o["paused"]')" = False ]
+    run -2 "$WEIR" pause w3/first
+}
+
+@test "pool and node: what there is, drained, undrained" {
+    up
+    run -0 "$WEIR" pool ls
+    [[ "$output" == *local*simulated* ]]
+    run -0 "$WEIR" pool show local
+    [[ "$output" == *"H100 (simulated)"* ]]
+    [[ "$output" == *"limits kept by"* ]]
+    node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
+    run -0 "$WEIR" node drain "$node"
+    [[ "$("$WEIR" pool show local)" == *", drained"* ]]
+    run -0 "$WEIR" node undrain "$node"
+    [[ "$("$WEIR" pool show local)" != *", drained"* ]]
+    run -4 "$WEIR" node drain nosuch
+    run -4 "$WEIR" pool show nosuch
+}
+
+@test "tenant: created, shown, changed, removed (root), or refused (others)" {
+    up
+    run -0 "$WEIR" tenant ls
+    [[ "$output" == *default* ]]
+    if [ "$(id -u)" -ne 0 ]; then
+        run -5 "$WEIR" tenant create red
+        return
+    fi
+    run -0 "$WEIR" tenant create red --member root --max-gpus 2
+    run -7 "$WEIR" tenant create red
+    run -0 "$WEIR" tenant set red --add-member uid:7 --note 'a note'
+    [ "$("$WEIR" tenant show red -o json | json 'o["members"]')" = "['uid:0', 'uid:7']" ]
+    [ "$("$WEIR" tenant show red -o json | json 'o["max_gpus"]')" = 2 ]
+    run -0 "$WEIR" tenant set red --remove-member uid:7 --max-gpus unlimited
+    [[ "$output" == *unlimited* ]]
+    [[ "$output" == *"a note"* ]]
+    run -0 "$WEIR" run --tenant red -- true
+    run -2 "$WEIR" tenant set red --member nosuchuser
+    run -0 "$WEIR" tenant remove red
+    run -4 "$WEIR" tenant show red
+    run -7 "$WEIR" tenant remove default
+}
+
+@test "token: made, used over TLS, revoked" {
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+        -keyout "$T/key" -out "$T/cert" 2>/dev/null
+    port=$((20000 + RANDOM % 20000))
+    up --listen "127.0.0.1:$port" --tls-cert "$T/cert" --tls-key "$T/key"
+    run -0 --separate-stderr "$WEIR" token create ci --role user --tenant default
+    [[ "$output" == weir_* ]]
+    [[ "$stderr" == *"shown this once"* ]]
+    printf '%s\n' "$output" >"$T/token"
+    remote=(--server "https://127.0.0.1:$port" --ca "$T/cert")
+    run -0 "$WEIR" ps "${remote[@]}" --token-file "$T/token"
+    WEIR_TOKEN=$(cat "$T/token") run -0 "$WEIR" ps "${remote[@]}"
+    run -5 "$WEIR" ps "${remote[@]}"
+    run -6 "$WEIR" ps --server "https://127.0.0.1:$port" --token-file "$T/token"
+    run -5 "$WEIR" tenant create red "${remote[@]}" --token-file "$T/token"
+    id=$("$WEIR" token ls -o json | json 'o["items"][0]["id"]')
+    [[ "$("$WEIR" token ls)" == *"$id"*ci*user*default*good* ]]
+    run -0 "$WEIR" token revoke "$id"
+    run -5 "$WEIR" ps "${remote[@]}" --token-file "$T/token"
+    [[ "$("$WEIR" token ls)" == *revoked* ]]
+}
+
+@test "backup and restore: what ran comes back in quarantine and is released" {
+    up
+    "$WEIR" run -- true
+    id=$(sleeper 600)
+    until_ok is "$id" running
+    cd "$T"
+    run -0 "$WEIR" backup copy.db
+    [ "$output" = "backed up to $T/copy.db" ]
+    run -7 "$WEIR" backup copy.db
+    run -7 "$WEIR" restore copy.db
+    [[ "$output" == *"stop it first"* ]]
+    "$WEIR" abort "$id" --force
+    until_ok is "$id" aborted
+    kill "$UP"
+    wait "$UP"
+    run -4 "$WEIR" restore nosuch.db
+    run -0 "$WEIR" restore copy.db
+    up
+    is "$id" quarantined
+    is w1 succeeded
+    run -0 "$WEIR" release "$id" --abort
+    until_ok is "$id" aborted
+}
+
+@test "a second control plane on the same folder is refused with 7" {
+    up
+    run -7 "$WEIR" up
+    [[ "$output" == *"another control plane uses '$T/s'"* ]]
+}
+
+@test "output that cannot be written is an error" {
+    up
+    [ -e /dev/full ] || skip "no /dev/full"
+    run -8 bash -c '"$0" pool ls >/dev/full' "$WEIR"
+    run -8 bash -c '"$0" run -- seq 100000 >/dev/full' "$WEIR"
+}
