@@ -125,8 +125,11 @@ const char *end_text(const json_t *task, char *buf, size_t size)
     int status = (int) json_integer_value(json_object_get(task, "status"));
     int sig = (int) json_integer_value(json_object_get(task, "signal"));
 
-    return human_end(json_get_str(task, "cause", "none"),
+    (void) human_end(json_get_str(task, "cause", "none"),
                      sig > 0 ? -sig : status, buf, size);
+    if (strcmp(buf, state_word(task)) == 0)
+        buf[0] = '\0';                 /* aborted: aborted */
+    return buf;
 }
 
 char *list_text(const json_t *list)
