@@ -10,13 +10,35 @@
  * is looked at.
  */
 
+enum { FGD_PERCENT = 95 };             /* of the pods are typical */
+
+static void ignore(struct pack *p, const struct pack_pod *pod)
+{
+    (void) p;
+    (void) pod;
+}
+
+static double no_score(const struct pack *p, const struct pack_shape *s,
+                       size_t node)
+{
+    (void) p;
+    (void) s;
+    (void) node;
+    return 0;
+}
+
+#define PLAIN(called, scores, dev) \
+    { .name = (called), .arrives = ignore, .score = (scores), .device = (dev) }
 static const struct pack_policy policies[] = {
-    { "random", true, NULL, pack_device_by_lot },
-    { "dotprod", false, pack_score_dotprod, pack_device_tight },
-    { "clustering", false, pack_score_clustering, pack_device_tight },
-    { "packing", false, pack_score_packing, pack_device_tight },
-    { "bestfit", false, pack_score_bestfit, pack_device_tight },
-    { "fgd", false, pack_score_fgd, pack_device_fgd },
+    { .name = "random", .by_lot = true, .arrives = ignore, .score = no_score,
+      .device = pack_device_by_lot },
+    PLAIN("dotprod", pack_score_dotprod, pack_device_tight),
+    PLAIN("clustering", pack_score_clustering, pack_device_tight),
+    PLAIN("packing", pack_score_packing, pack_device_tight),
+    PLAIN("bestfit", pack_score_bestfit, pack_device_tight),
+    PLAIN("fgd", pack_score_fgd, pack_device_fgd),
+    { .name = "weir", .arrives = pack_weir_arrives,
+      .score = pack_score_weir, .device = pack_device_weir },
 };
 
 const struct pack_policy *pack_policy_find(const char *name)
@@ -29,7 +51,7 @@ const struct pack_policy *pack_policy_find(const char *name)
 
 const char *pack_policy_names(void)
 {
-    return "random, dotprod, clustering, packing, bestfit, fgd";
+    return "random, dotprod, clustering, packing, bestfit, fgd, weir";
 }
 
 void pack_list_free(struct pack_list *l)
@@ -218,7 +240,7 @@ static void start(struct pack *p)
     p->frag = mem_array(l->nnodes, sizeof *p->frag);
     if (!p->policy->by_lot)
         p->cells = mem_array(l->nshapes * l->nnodes, sizeof *p->cells);
-    pack_types_of(l, &p->types);
+    pack_types_of(l, FGD_PERCENT, &p->types);
     for (size_t i = 0; i < l->nnodes; i++) {
         p->turns[i] = 1;
         p->frag[i] = pack_frag(&p->nodes[i], &p->types);
@@ -236,8 +258,10 @@ void pack_replay(const struct pack_list *l, const struct pack_order *o,
     for (size_t i = 0; i < o->npods; i++) {
         const struct pack_pod *pod = &l->pods[o->pods[i]];
         uint64_t milli = pod_milli(l, o->pods[i]);
-        size_t node = choose(&p, pod, o->first);
+        size_t node;
 
+        policy->arrives(&p, pod);
+        node = choose(&p, pod, o->first);
         r.arrived++;
         r.arrived_milli += milli;
         if (node == l->nnodes) {
@@ -254,5 +278,7 @@ void pack_replay(const struct pack_list *l, const struct pack_order *o,
     free(p.frag);
     free(p.cells);
     free(p.types.items);
+    free(p.seen);
+    free(p.learned.items);
     *ret = r;
 }

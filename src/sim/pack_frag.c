@@ -47,7 +47,8 @@ static uint16_t find_size(struct pack_types *t, uint16_t milli)
     return (uint16_t) i;
 }
 
-void pack_types_of(const struct pack_list *l, struct pack_types *ret)
+void pack_types_of(const struct pack_list *l, unsigned percent,
+                   struct pack_types *ret)
 {
     autofree const struct pack_shape **sorted =
         mem_array(l->nshapes, sizeof *sorted);
@@ -59,7 +60,7 @@ void pack_types_of(const struct pack_list *l, struct pack_types *ret)
     for (size_t i = 0; i < l->nshapes; i++)
         sorted[i] = &l->shapes[i];
     qsort(sorted, l->nshapes, sizeof(struct pack_shape *), by_count);
-    while (covered * 100 < l->npods * 95) {
+    while (covered * 100 < l->npods * percent) {
         const struct pack_shape *s = sorted[ret->count];
 
         ret->items[ret->count++] = (struct pack_type) {
@@ -146,41 +147,12 @@ static double score_after(const struct pack *p, const struct pack_shape *s,
     return floor(100 * (1 / (1 + exp(-gain / 1000))));
 }
 
-/* The best GPU for a fraction: the first of those that score highest. */
-static double best_device(const struct pack *p, const struct pack_shape *s,
-                          size_t node, unsigned *ret)
-{
-    const struct pack_node *n = &p->nodes[node];
-    double high = -1;
-
-    for (unsigned g = 0; g < n->gpus; g++) {
-        if (n->left[g] < s->milli)
-            continue;
-        /* Like devices score alike, and the first of them is taken. */
-        unsigned like = 0;
-
-        while (n->left[like] != n->left[g])
-            like++;
-        if (like < g)
-            continue;
-        double v = score_after(p, s, node, g);
-
-        if (v > high) {
-            high = v;
-            *ret = g;
-        }
-    }
-    return high;
-}
-
 double pack_score_fgd(const struct pack *p, const struct pack_shape *s,
                       size_t node)
 {
     unsigned gpu = 0;
 
-    if (s->gpus == 1)
-        return best_device(p, s, node, &gpu);
-    return score_after(p, s, node, 0);
+    return pack_best_device(p, s, node, score_after, &gpu);
 }
 
 unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
@@ -188,6 +160,6 @@ unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
 {
     unsigned gpu = 0;
 
-    (void) best_device(p, s, node, &gpu);
+    (void) pack_best_device(p, s, node, score_after, &gpu);
     return gpu;
 }

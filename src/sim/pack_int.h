@@ -37,11 +37,18 @@ struct pack {
     struct pack_cell *cells;           /* shapes x nodes */
     struct pack_types types;
     uint64_t random;
+    /* Of Weir's own policy: the shapes as counted so far. */
+    struct pack_shape *seen;
+    struct pack_types learned;
+    size_t arrived, learn_at;
+    double cpu_per_milli;              /* of pods that need GPUs */
 };
 
 struct pack_policy {
     const char *name;
     bool by_lot;                       /* any node with room, any device */
+    /* Told of every pod before it is placed. */
+    void (*arrives)(struct pack *p, const struct pack_pod *pod);
     /* Of a node that has room; more is better. */
     double (*score)(const struct pack *p, const struct pack_shape *s,
                     size_t node);
@@ -56,10 +63,21 @@ unsigned pack_gpus_with(const struct pack_node *n, unsigned milli);
 /* Take what the pod needs; the whole GPUs of lowest index, or `gpu`. */
 void pack_take(struct pack_node *n, const struct pack_shape *s, unsigned gpu);
 
+typedef double (*pack_after_f)(const struct pack *p,
+                               const struct pack_shape *s, size_t node,
+                               unsigned gpu);
+/* The best score that a pod has on a node, by a function that scores it on one
+ * device; *ret: the first device that has it.  For a pod that needs one GPU or
+ * part of one; any other is scored as it is.
+ */
+double pack_best_device(const struct pack *p, const struct pack_shape *s,
+                        size_t node, pack_after_f after, unsigned *ret);
+
 /* ---- fragmentation, as FGD has it ---- */
 
-/* The kinds that make up 95 % of the list. */
-void pack_types_of(const struct pack_list *l, struct pack_types *ret);
+/* The most frequent kinds, which make up this much of the list. */
+void pack_types_of(const struct pack_list *l, unsigned percent,
+                   struct pack_types *ret);
 double pack_frag(const struct pack_node *n, const struct pack_types *t);
 
 /* ---- the policies' scores ---- */
@@ -74,9 +92,14 @@ double pack_score_clustering(const struct pack *p, const struct pack_shape *s,
                              size_t node);
 double pack_score_fgd(const struct pack *p, const struct pack_shape *s,
                       size_t node);
+double pack_score_weir(const struct pack *p, const struct pack_shape *s,
+                       size_t node);
 unsigned pack_device_tight(struct pack *p, const struct pack_shape *s,
                            size_t node);
 unsigned pack_device_by_lot(struct pack *p, const struct pack_shape *s,
                             size_t node);
 unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
                          size_t node);
+unsigned pack_device_weir(struct pack *p, const struct pack_shape *s,
+                          size_t node);
+void pack_weir_arrives(struct pack *p, const struct pack_pod *pod);

@@ -116,3 +116,29 @@ unsigned pack_device_by_lot(struct pack *p, const struct pack_shape *s,
             best = g;
     return best;
 }
+
+double pack_best_device(const struct pack *p, const struct pack_shape *s,
+                        size_t node, pack_after_f after, unsigned *ret)
+{
+    const struct pack_node *n = &p->nodes[node];
+    double high = -INFINITY;
+
+    if (s->gpus != 1)
+        return after(p, s, node, 0);
+    for (unsigned g = 0; g < n->gpus; g++) {
+        unsigned like = 0;
+        double v;
+
+        /* Like devices score alike, and the first of them is taken. */
+        while (n->left[like] != n->left[g])
+            like++;
+        if (like < g || n->left[g] < s->milli)
+            continue;
+        v = after(p, s, node, g);
+        if (v > high) {
+            high = v;
+            *ret = g;
+        }
+    }
+    return high;
+}

@@ -42,7 +42,7 @@ static void test_frag(const struct pack_list *l)
     struct pack_types t = { 0 };
     struct pack_node a = l->nodes[0], b = l->nodes[1];
 
-    pack_types_of(l, &t);
+    pack_types_of(l, 95, &t);
     ok(t.count == 3 && near_to(t.items[0].weight, 0.5) &&
        t.items[0].gpus == 1, "every kind is typical here, the first most");
     ok(near_to(pack_frag(&b, &t), 0.25 * 8000),
@@ -117,7 +117,8 @@ static void test_replay(void)
 static void test_all(const struct pack_list *l)
 {
     static const char *const names[] = { "random", "dotprod", "clustering",
-                                         "packing", "bestfit", "fgd" };
+                                         "packing", "bestfit", "fgd",
+                                         "weir" };
     struct pack_order o = { 0 };
     struct pack_result r, again;
 
