@@ -20,7 +20,11 @@ void get_healthz(struct call *c)
 
 void get_readyz(struct call *c)
 {
-    if (!call_in_trouble(c))
+    const char *trouble = c->api->ops->trouble(c->api->arg);
+
+    if (*trouble)                      /* not ready, whatever the reason */
+        reply_error(c, 503, "%s", trouble);
+    else
         reply_text(c, 200, "text/plain", "ok\n");
 }
 

@@ -9,6 +9,7 @@
 #include "engine/home.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,6 +223,23 @@ static void act_stopping(struct control *c, const struct effect *f)
         stop_one(c, &t->leases[i]);
 }
 
+/* A report is acknowledged.  An end that the world decided by itself (a
+ * released workload's, a lost block's) leaves a runner with something that
+ * nobody wants any more.
+ */
+static void act_ended(struct control *c, const struct effect *f,
+                      const struct lease_key *k, const struct held *h)
+{
+    struct wire_msg stop = { .kind = WIRE_STOP, .key = *k, .gen = f->gen,
+                             .epoch = h->epoch, .signal = SIGKILL,
+                             .force = true };
+
+    if (f->block[0])
+        say_short(c, f->block, WIRE_ACK, k, f->gen, h->epoch, true);
+    else
+        say(c, CONTROL_BLOCK, &stop);
+}
+
 void leases_act(struct control *c, const struct effect *f)
 {
     struct lease_key k = { f->workload, f->task, f->rank };
@@ -246,8 +264,7 @@ void leases_act(struct control *c, const struct effect *f)
     case EVENT_LEASE_ENDED:
         h = held_get(c, &k);
         if (h && h->gen == f->gen) {
-            if (f->block[0])
-                say_short(c, f->block, WIRE_ACK, &k, f->gen, h->epoch, true);
+            act_ended(c, f, &k, h);
             held_del(c, &k);
         }
         break;
@@ -343,7 +360,7 @@ static void settle_stranger(struct control *c, const char *block,
                             const struct wire_lease *w)
 {
     struct wire_msg stop = { .kind = WIRE_STOP, .key = w->key, .gen = w->gen,
-                             .epoch = w->epoch, .signal = 15,
+                             .epoch = w->epoch, .signal = SIGTERM,
                              .grace_ms = 10000 };
 
     if (strcmp(w->state, "new") == 0)

@@ -393,7 +393,8 @@ def environment(b):
     out = b.text("w1/2.0").split()
     is_(out[:3], ["0022", "/usr", "0"], "umask, folder, no core files")
     is_(out[4], "0" * 16, "no signal is blocked")
-    is_(out[6], "0" * 16, "no signal is ignored")
+    # 32 and 33 are the C library's own: nobody outside of it can reset them.
+    is_(int(out[6], 16) & ~(3 << 31), 0, "no signal is ignored")
     ok(out[7] == out[8] == out[9], "a session of its own")
     b.run("w1/3.0", argv=["sh", "-c", 'echo "<$CUDA_VISIBLE_DEVICES>"'])
     is_(b.text("w1/3.0"), "<>\n", "no device: none is visible")
