@@ -93,7 +93,11 @@ sleeper() {
     run -2 "$WEIR" show 12
     [ "$output" = "weir show: '12' names no workload; expected one like w12, or w12/TASK ('weir ps -a' lists them)" ]
     run -2 "$WEIR" run nofile.yaml
-    [[ "$output" == "weir run: there is no file 'nofile.yaml'; for a command write"* ]]
+    [ "$output" = "weir run: there is no file 'nofile.yaml' here" ]
+    run -2 "$WEIR" run python train.py
+    [[ "$output" == *"one argument too many"* ]]
+    run -2 "$WEIR" run python
+    [ "$output" = "weir run: there is no file 'python'; for a command write 'weir run -- python ...'" ]
     run -2 "$WEIR" run --gpus many -- true
     [[ "$output" == "weir run: --gpus: "* ]]
     run -2 "$WEIR" run x.yaml --gpus 1
@@ -399,6 +403,9 @@ sleeper() {
     "$WEIR" run -d -- sh -c 'echo one; sleep 1; echo two'
     [ "$("$WEIR" logs -f w3)" = $'one\ntwo' ]
     run -4 "$WEIR" logs w3 --attempt 9
+    "$WEIR" run -- seq 100000 >/dev/null
+    run -0 bash -c '"$0" logs w4 | head -2' "$WEIR"
+    [ "$output" = $'1\n2' ]
 }
 
 @test "why: the reason of what waits" {
@@ -420,6 +427,7 @@ sleeper() {
     [[ "${lines[0]}" == *"workload.submitted w1"* ]]
     [[ "${lines[-1]}" == *"workload.ended"*"outcome=succeeded"* ]]
     [ "$("$WEIR" events --type task.ended | wc -l)" -eq 1 ]
+    [ "$("$WEIR" events --since 0:2 -n 1 -o json | json 'o["items"][0]["seq"]')" = 3 ]
     "$WEIR" events -o json | json 'o["items"][0]["seq"]' | grep -qx 1
     timeout 60 "$WEIR" events -f -o json -n 1 --type workload.submitted \
         >"$T/events" 3>&- &

@@ -63,12 +63,15 @@ static void print_problems(const json_t *problems)
 
     json_array_foreach(problems, i, p) {
         const char *field = json_get_str(p, "field", "");
+        autofree char *line = mem_printf(
+            "%s:%" JSON_INTEGER_FORMAT ":%" JSON_INTEGER_FORMAT ": %s%s%s",
+            json_get_str(p, "file", "document"),
+            json_integer_value(json_object_get(p, "line")),
+            json_integer_value(json_object_get(p, "column")),
+            field, field[0] ? ": " : "", json_get_str(p, "text", "?"));
 
-        fprintf(stderr, "%s:%" JSON_INTEGER_FORMAT ":%" JSON_INTEGER_FORMAT
-                ": %s%s%s\n", json_get_str(p, "file", "document"),
-                json_integer_value(json_object_get(p, "line")),
-                json_integer_value(json_object_get(p, "column")),
-                field, field[0] ? ": " : "", json_get_str(p, "text", "?"));
+        cli_tame(line);
+        fprintf(stderr, "%s\n", line);
     }
 }
 
@@ -166,10 +169,12 @@ static char *next_path(const char *path, const char *cursor,
 }
 
 int call_list(struct cli *c, const char *path, const char *cursor,
-              size_t most, json_t **ret)
+              const char *from, size_t most, json_t **ret)
 {
     autojson json_t *all = json_array();
-    autofree char *at = mem_str(path);
+    autofree char *first = from ? call_path("%s", from) : NULL;
+    autofree char *at = first ? mem_printf("%s&%s=%s", path, cursor, first)
+                              : mem_str(path);
 
     for (;;) {
         autojson json_t *page = NULL;

@@ -25,10 +25,10 @@ int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Every page of a list: {"items": [...]}, at most `most` of them (0: all).
  * `path` has its query begun ("...?limit=1000"); `cursor` is the name of the
- * argument that takes "next".
+ * argument that takes "next", and `from` its first value, or NULL.
  */
 int call_list(struct cli *c, const char *path, const char *cursor,
-              size_t most, json_t **ret);
+              const char *from, size_t most, json_t **ret);
 
 /* A path with its variable parts escaped: each "%s" of `fmt`.  Caller frees. */
 char *call_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

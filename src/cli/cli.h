@@ -100,6 +100,9 @@ int cli_fail(const struct cli *c, int code, const char *fmt, ...)
 void cli_note(const struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Make a text from elsewhere one line that does not steer the terminal. */
+void cli_tame(char *s);
+
 /* Make loop and client; 0, or an exit status after saying why. */
 int cli_connect(struct cli *c);
 void cli_close(struct cli *c);

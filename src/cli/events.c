@@ -83,13 +83,10 @@ static int list_events(struct cli *c, const struct events_opts *o,
     autofree char *type = o->type ? call_path("&type=%s", o->type)
                                   : mem_str("");
     autofree char *path = mem_printf("/v1/events?limit=1000%s%s", of, type);
-    autofree char *from = o->since ? call_path("&since=%s", o->since)
-                                   : mem_str("");
-    autofree char *first = mem_printf("%s%s", path, from);
     autojson json_t *reply = NULL;
     const json_t *e;
     size_t i;
-    int rc = call_list(c, o->since ? first : path, "since", o->limit, &reply);
+    int rc = call_list(c, path, "since", o->since, o->limit, &reply);
 
     if (rc != 0)
         return rc;

@@ -136,7 +136,7 @@ static int fetch_now(struct session *s)
 
     rc = call_get(c, &workload, "/v1/workloads/%s", s->f.id);
     if (rc == 0)
-        rc = call_list(c, path, "from", 0, &tasks);
+        rc = call_list(c, path, "from", NULL, 0, &tasks);
     if (rc == 0 && !s->loaded)
         rc = call_get(c, &pools, "/v1/pools");
     if (rc != 0)

@@ -64,7 +64,7 @@ static int logs_workload(struct cli *c, const struct logs_opts *o,
                                     "&fields=task,attempt", id);
     autojson json_t *reply = NULL;
     const json_t *tasks;
-    int rc = call_list(c, path, "from", 0, &reply);
+    int rc = call_list(c, path, "from", NULL, 0, &reply);
 
     if (rc != 0)
         return rc;

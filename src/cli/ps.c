@@ -74,7 +74,7 @@ static int list(struct cli *c, const struct ps_opts *o)
     struct table *t;
     const json_t *w;
     size_t i;
-    int rc = call_list(c, path, "before", most, &reply);
+    int rc = call_list(c, path, "before", NULL, most, &reply);
 
     if (rc != 0)
         return rc;

@@ -73,6 +73,15 @@ static int read_stdin(struct cli *c, char **ret, size_t *ret_len)
     return 0;
 }
 
+/* What looks like a program was perhaps meant as one. */
+static int no_file(struct cli *c, const char *file)
+{
+    if (strchr(file, '.'))
+        return cli_fail(c, CLI_USAGE, "there is no file '%s' here", file);
+    return cli_fail(c, CLI_USAGE, "there is no file '%s'; for a command write "
+                    "'weir run -- %s ...'", file, file);
+}
+
 static int read_document(struct cli *c, const char *file, char **ret,
                          size_t *ret_len)
 {
@@ -86,8 +95,7 @@ static int read_document(struct cli *c, const char *file, char **ret,
     } else {
         rc = fs_read(file, DOCUMENT_MAX, ret, ret_len, &err);
         if (rc == -ENOENT)
-            return cli_fail(c, CLI_USAGE, "there is no file '%s'; for a "
-                            "command write 'weir run -- %s ...'", file, file);
+            return no_file(c, file);
         if (rc < 0 && rc != -EFBIG)
             return cli_fail(c, CLI_USAGE, "%s", err.text);
         if (rc == -EFBIG)

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text from elsewhere must not steer the terminal. */
-static void tame(char *s)
+void cli_tame(char *s)
 {
     for (; *s; s++) {
         if ((unsigned char) *s < 0x20 || *s == 0x7f)
@@ -30,7 +29,7 @@ static void say(const struct cli *c, const char *fmt, va_list ap)
         return;
     if (vasprintf(&text, fmt, ap) < 0)
         mem_none();
-    tame(text);
+    cli_tame(text);
     (void) fflush(stdout);
     fprintf(stderr, "weir%s%s: %s\n", c->verb ? " " : "",
             c->verb ? c->verb->name : "", text);

@@ -145,7 +145,7 @@ static int show_workload(struct cli *c, const char *id)
     int rc = call_get(c, &w, "/v1/workloads/%s", id);
 
     if (rc == 0)
-        rc = call_list(c, path, "from", 0, &tasks);
+        rc = call_list(c, path, "from", NULL, 0, &tasks);
     if (rc != 0)
         return rc;
     if (c->out == OUT_JSON) {

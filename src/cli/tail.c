@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,15 @@ static void on_head(struct transfer *x, void *arg)
         t->offset = first;             /* what was before is rotated away */
 }
 
+/* The reader of our output has gone: end as others do in a pipe.  libcurl has
+ * SIGPIPE ignored while it calls us.
+ */
+static void end_quietly(void)
+{
+    (void) signal(SIGPIPE, SIG_DFL);
+    (void) raise(SIGPIPE);
+}
+
 static int on_bytes(struct transfer *x, const char *p, size_t n, void *arg)
 {
     struct tail *t = arg;
@@ -112,6 +122,8 @@ static int on_bytes(struct transfer *x, const char *p, size_t n, void *arg)
     else
         t->broken |= fwrite(p, 1, n, stdout) != n;
     t->broken |= fflush(stdout) != 0;
+    if (t->broken && errno == EPIPE)
+        end_quietly();
     return t->broken ? -EPIPE : 0;
 }
 

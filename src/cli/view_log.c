@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* One tail for each attempt of each rank, begun as soon as the attempt is
- * planned.  A log that is not there yet is asked for again while its task is
- * about to start.
+ * planned, MOST_TAILS at a time.  A log that is not there yet is asked for again
+ * while its task is about to start.
  */
-enum { WAIT_MS = 1500, AGAIN_MS = 200 };
+enum { WAIT_MS = 1500, AGAIN_MS = 200, MOST_TAILS = 64 };
 
 struct view_tail {
     struct view_tail *next;
@@ -93,7 +93,9 @@ static void consider(struct follow *f, struct view_log *v, uint32_t task)
         vt->gen = t->gen;
         vt->next = v->tails;
         v->tails = vt;
-        start(f, v, vt);
+        vt->done = vt->again = true;   /* a tick begins it, in its turn */
+        if (v->running < MOST_TAILS)
+            start(f, v, vt);
     }
 }
 
@@ -140,7 +142,12 @@ static void log_tick(struct follow *f, void *arg)
     struct view_log *v = arg;
 
     for (struct view_tail *vt = v->tails; vt; vt = vt->next) {
-        if (vt->done && vt->again && f->now_ms >= vt->again_ms)
+        if (vt->done && !vt->again && vt->tail) {
+            tail_close(vt->tail);
+            vt->tail = NULL;
+        }
+        if (vt->done && vt->again && f->now_ms >= vt->again_ms &&
+            v->running < MOST_TAILS)
             start(f, v, vt);
     }
     if (v->solo)

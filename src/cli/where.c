@@ -97,6 +97,9 @@ int where_find(struct where *w, const struct where_env *env, struct err *err)
 
     if (!state)
         return -ENOENT;
+    if (server && w->socket_opt)
+        return err_set(err, EINVAL, "--socket and --server are two ways to a "
+                       "control plane; name one");
     if (!server && !w->socket_opt)
         server = get(env, "WEIR_SERVER");
     if (server) {

@@ -95,6 +95,9 @@ static void test_refusals(void)
        !w.state && !w.socket, "no home: says what to do, fills nothing in");
     e.home = "/h";
     w.server_opt = "https://x";
+    w.socket_opt = "/s";
+    ok(where_find(&w, &e, &err) < 0 && !w.state, "two ways at once");
+    w.socket_opt = NULL;
     w.token_file = "/no/such/file";
     ok(where_find(&w, &e, &err) < 0 && strstr(err.text, "/no/such/file") &&
        !w.state, "a token file that is not there is named");

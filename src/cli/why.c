@@ -49,7 +49,7 @@ static int find_waiting(struct cli *c, const char *id, uint64_t most,
     autojson json_t *found = json_array();
     const json_t *t;
     size_t i;
-    int rc = call_list(c, path, "from", 0, &reply);
+    int rc = call_list(c, path, "from", NULL, 0, &reply);
 
     if (rc != 0)
         return rc;

@@ -309,6 +309,10 @@ static void set_where(const struct client *c, CURL *e, const char *path)
         return;
     }
     (void) curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "https");
+    /* A stream may be silent for hours; a machine that vanished is noticed. */
+    (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 20L);
+    (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 10L);
     if (c->ca)
         (void) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca);
     if (c->cert) {
