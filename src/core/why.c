@@ -67,6 +67,16 @@ static struct words milli(uint64_t n)
     return m;
 }
 
+static struct words cpus(uint64_t n)
+{
+    struct words m = milli(n);
+    size_t len = strlen(m.text);
+
+    (void) snprintf(m.text + len, sizeof(m.text) - len, " CPU%s",
+                    n == 1000 ? "" : "s");
+    return m;
+}
+
 static struct words bytes(uint64_t n)
 {
     struct words m;
@@ -233,6 +243,17 @@ static struct supply supply(const struct world *w, const struct spec_task *s,
     return all;
 }
 
+/* " for each of 4 ranks", or nothing for a task that is alone. */
+static struct words per_rank(const struct spec_task *s)
+{
+    struct words t = { "" };
+
+    if (s->ranks > 1)
+        (void) snprintf(t.text, sizeof t.text, " for each of %u ranks",
+                        s->ranks);
+    return t;
+}
+
 static void never_devices(const struct spec_task *s, const struct supply *has,
                           struct why *y)
 {
@@ -240,10 +261,10 @@ static void never_devices(const struct spec_task *s, const struct supply *has,
     struct buf what = wanted(s);
 
     if (has->most < want || has->all < want * s->ranks)
-        say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s "
-            "for each of %u ranks, on one node each, and the largest of the "
-            "nodes has %" PRIu64 " of %" PRIu64 " in all.", buf_text(&what),
-            s->ranks, has->most, has->all);
+        say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s "
+            "on one node, and the largest of the nodes has %" PRIu64 " of %"
+            PRIu64 " in all.", buf_text(&what), per_rank(s).text, has->most,
+            has->all);
     else if (has->of_model < want)
         say(y, WHY_NEVER_MODEL, "It can never start here: it asks for %s, and "
             "there are %" PRIu64 " devices of such a model.", buf_text(&what),
@@ -253,9 +274,9 @@ static void never_devices(const struct spec_task *s, const struct supply *has,
             "%s, and there are %" PRIu64 " devices with so much memory.",
             buf_text(&what), has->matching);
     else
-        say(y, WHY_NEVER_DEVICES, "It can never start here: %s for each of %u "
-            "ranks do not fit on the %" PRIu64 " devices there are.",
-            buf_text(&what), s->ranks, has->matching);
+        say(y, WHY_NEVER_DEVICES, "It can never start here: %s%s do not fit "
+            "on the %" PRIu64 " devices there are.", buf_text(&what),
+            per_rank(s).text, has->matching);
     change(y, "Ask for fewer devices or another model, or add a node that has "
            "them.");
     buf_free(&what);
@@ -274,14 +295,14 @@ static bool why_never(const struct world *w, const struct task *t,
     if (!shape_fits_if(w, t->queue, all | IF_CPUS | IF_MEMORY)) {
         never_devices(s, &has, y);
     } else if (!shape_fits_if(w, t->queue, all | IF_MEMORY)) {
-        say(y, WHY_NEVER_CPUS, "It can never start here: it asks for %s CPUs "
-            "for each of %u ranks, and the largest node has %s.",
-            milli(s->cpu_milli).text, s->ranks, milli(has.cpus).text);
+        say(y, WHY_NEVER_CPUS, "It can never start here: it asks for %s%s, and "
+            "the largest node has %s.", cpus(s->cpu_milli).text,
+            per_rank(s).text, milli(has.cpus).text);
         change(y, "Ask for fewer CPUs, or add a larger node.");
     } else {
         say(y, WHY_NEVER_MEMORY, "It can never start here: it asks for %s of "
-            "memory for each of %u ranks, and the largest node has %s.",
-            bytes(s->memory).text, s->ranks, bytes(has.memory).text);
+            "memory%s, and the largest node has %s.", bytes(s->memory).text,
+            per_rank(s).text, bytes(has.memory).text);
         change(y, "Ask for less memory, or add a larger node.");
     }
     return true;
@@ -332,16 +353,16 @@ static void why_short(const struct world *w, const struct task *t,
     struct buf what = wanted(s);
 
     if (!shape_fits_if(w, t->queue, IF_CPUS | IF_MEMORY))
-        say(y, WHY_DEVICES, "It needs %s for each of %u ranks; of %" PRIu64
-            " devices that would do, %s are free in all.", buf_text(&what),
-            s->ranks, has.matching, milli(has.free_milli).text);
+        say(y, WHY_DEVICES, "It needs %s%s; of %" PRIu64 " devices that would "
+            "do, %s are free in all.", buf_text(&what), per_rank(s).text,
+            has.matching, milli(has.free_milli).text);
     else if (!shape_fits_if(w, t->queue, IF_MEMORY))
-        say(y, WHY_CPUS, "It needs %s CPUs for each of %u ranks; at most %s "
-            "are free on one node.", milli(s->cpu_milli).text, s->ranks,
+        say(y, WHY_CPUS, "It needs %s%s; at most %s are free on one node.",
+            cpus(s->cpu_milli).text, per_rank(s).text,
             milli(has.cpus_free).text);
     else
-        say(y, WHY_MEMORY, "It needs %s of memory for each of %u ranks; at "
-            "most %s are free on one node.", bytes(s->memory).text, s->ranks,
+        say(y, WHY_MEMORY, "It needs %s of memory%s; at most %s are free on "
+            "one node.", bytes(s->memory).text, per_rank(s).text,
             bytes(has.memory_free).text);
     change(y, "It starts when running work ends and leaves enough.");
     buf_free(&what);

@@ -55,8 +55,7 @@ static void test_life(void)
          "about to start: 0 of 1 ranks have begun.", "");
     says(&s, 1, 5, WHY_NEEDS, 0, "It waits for 5 of the 5 tasks it needs: 'a' "
          "(starting), 'b' (waiting), 'c' (waiting) and 2 more.", "");
-    says(&s, 1, 2, WHY_CPUS, 2, "It needs 1 CPUs for each of 1 ranks; at most "
-         "0 are free on one node.",
+    says(&s, 1, 2, WHY_CPUS, 2, "It needs 1 CPU; at most 0 are free on one node.",
          "It starts when running work ends and leaves enough.");
     sim_claim(&s, 1, 0, 0, 1);
     says(&s, 1, 0, WHY_RUNNING, 0, "It is running on node 'node-b', attempt "
@@ -89,8 +88,8 @@ static void test_never(void)
     sim_block(&s, "b", 4, "H100", 8);
     (void) submit(&s, 8000, 1000);
     says(&s, 1, 0, WHY_NEVER_DEVICES, 1, "It can never start here: it asks "
-         "for 8 devices for each of 1 ranks, on one node each, and the largest "
-         "of the nodes has 4 of 4 in all.", "Ask for fewer devices or another "
+         "for 8 devices on one node, and the largest of the nodes has 4 of 4 "
+         "in all.", "Ask for fewer devices or another "
          "model, or add a node that has them.");
     spec = sim_spec(1);
     spec->tasks[0].gpu_milli = 1000;
@@ -110,13 +109,13 @@ static void test_never(void)
          "node that has them.");
     (void) submit(&s, 0, 9000);
     says(&s, 4, 0, WHY_NEVER_CPUS, 4, "It can never start here: it asks for 9 "
-         "CPUs for each of 1 ranks, and the largest node has 8.",
+         "CPUs, and the largest node has 8.",
          "Ask for fewer CPUs, or add a larger node.");
     spec = sim_spec(1);
     spec->tasks[0].memory = UINT64_C(65) << 30;
     (void) sim_submit(&s, spec);
     says(&s, 5, 0, WHY_NEVER_MEMORY, 5, "It can never start here: it asks for "
-         "65Gi of memory for each of 1 ranks, and the largest node has 64Gi.",
+         "65Gi of memory, and the largest node has 64Gi.",
          "Ask for less memory, or add a larger node.");
     spec = sim_spec(1);
     spec->tasks[0].gpu_milli = 3000;
@@ -143,8 +142,8 @@ static void test_room(void)
     spec = sim_spec(1);
     spec->tasks[0].memory = UINT64_C(5) << 30;
     (void) sim_submit(&s, spec);
-    says(&s, 2, 0, WHY_MEMORY, 1, "It needs 5Gi of memory for each of 1 ranks; "
-         "at most 4Gi are free on one node.",
+    says(&s, 2, 0, WHY_MEMORY, 1, "It needs 5Gi of memory; at most 4Gi are free "
+         "on one node.",
          "It starts when running work ends and leaves enough.");
     spec = sim_spec(1);
     spec->tasks[0].gpu_milli = 2000;
