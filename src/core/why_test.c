@@ -149,8 +149,8 @@ static void test_room(void)
     spec->tasks[0].gpu_milli = 2000;
     sim_model(spec, 0, "h100");
     (void) sim_submit(&s, spec);
-    says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100 for each "
-         "of 1 ranks; of 4 devices that would do, 1 are free in all.",
+    says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100; of 4 "
+         "devices that would do, 1 are free in all.",
          "It starts when running work ends and leaves enough.");
     sim_wait(&s, PATIENCE_MS + 5000);
     (void) submit(&s, 1000, 1000);
