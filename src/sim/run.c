@@ -1,0 +1,345 @@
+#include "sim/run_int.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static const struct run_policy *const policies[] = {
+    &run_fifo, &run_fifo_backfill, &run_easy, &run_sjf, &run_las, &run_srtf,
+    &run_srsf, &run_quota_strict, &run_quota_backfill, &run_quota_borrow,
+};
+
+const struct run_policy *run_policy_find(const char *name)
+{
+    for (size_t i = 0; i < array_size(policies); i++)
+        if (strcmp(policies[i]->name, name) == 0)
+            return policies[i];
+    return NULL;
+}
+
+const char *run_policy_names(void)
+{
+    return "fifo, fifo-backfill, easy, sjf, las, srtf, srsf, quota-strict, "
+           "quota-backfill, quota-borrow";
+}
+
+/* ---- lines ---- */
+
+void line_add(struct line *l, uint32_t job)
+{
+    l->items[l->count++] = job;
+}
+
+void line_insert(struct line *l, size_t at, uint32_t job)
+{
+    memmove(l->items + at + 1, l->items + at,
+            (l->count - at) * sizeof *l->items);
+    l->items[at] = job;
+    l->count++;
+}
+
+void line_remove(struct line *l, uint32_t job)
+{
+    size_t i = 0;
+
+    while (i < l->count && l->items[i] != job)
+        i++;
+    if (i == l->count)
+        return;
+    l->count--;
+    memmove(l->items + i, l->items + i + 1,
+            (l->count - i) * sizeof *l->items);
+}
+
+/* ---- what policies do with jobs ---- */
+
+static void set_waiting(struct run *r, uint32_t job, bool waiting)
+{
+    uint64_t bit = UINT64_C(1) << job % 64;
+    struct job *j = &r->jobs[job];
+
+    if (waiting) {
+        r->waiting[job / 64] |= bit;
+        r->kind_waiting[j->kind]++;
+    } else {
+        r->waiting[job / 64] &= ~bit;
+        r->kind_waiting[j->kind]--;
+    }
+}
+
+double run_left(const struct run *r, const struct job *j)
+{
+    if (j->state != JOB_RUNNING)
+        return j->left;
+    return j->end - (j->warm > r->now ? j->warm : r->now);
+}
+
+void run_start(struct run *r, uint32_t job)
+{
+    struct job *j = &r->jobs[job];
+
+    set_waiting(r, job, false);
+    j->state = JOB_RUNNING;
+    j->since = r->now;
+    j->warm = r->now + (j->started ? r->options->resume_cost : 0);
+    j->end = j->warm + j->left;
+    j->started = true;
+    r->held[j->t->tenant] += j->t->gpus;
+    line_add(&r->running, job);
+}
+
+void run_stop(struct run *r, uint32_t job)
+{
+    struct job *j = &r->jobs[job];
+
+    j->left = run_left(r, j);
+    j->attained += r->now - j->since;
+    j->state = JOB_WAITING;
+    r->held[j->t->tenant] -= j->t->gpus;
+    r->preemptions++;
+    line_remove(&r->running, job);
+    set_waiting(r, job, true);
+}
+
+bool run_try(struct run *r, uint32_t job)
+{
+    struct job *j = &r->jobs[job];
+
+    if (r->misfit[j->kind])
+        return false;
+    if (!cluster_take(r->cluster, j->t->gpus, j->only, j->nodes)) {
+        r->misfit[j->kind] = true;
+        return false;
+    }
+    run_start(r, job);
+    return true;
+}
+
+void run_begin_pass(struct run *r)
+{
+    memset(r->misfit, 0, r->kinds * sizeof *r->misfit);
+}
+
+double run_never(const struct run *r)
+{
+    (void) r;
+    return INFINITY;
+}
+
+void run_submit_last(struct run *r, uint32_t job)
+{
+    line_add(&r->line, job);
+}
+
+/* ---- the clock ---- */
+
+static double next_event(const struct run *r)
+{
+    double at = r->options->policy->wake(r);
+
+    if (r->next < r->trace->count && r->trace->jobs[r->next].submit < at)
+        at = r->trace->jobs[r->next].submit;
+    for (size_t i = 0; i < r->running.count; i++)
+        if (r->jobs[r->running.items[i]].end < at)
+            at = r->jobs[r->running.items[i]].end;
+    return at;
+}
+
+static void finish(struct run *r, uint32_t job)
+{
+    struct job *j = &r->jobs[job];
+    bool preempts = r->options->policy->preempts;
+
+    j->state = JOB_DONE;
+    r->held[j->t->tenant] -= j->t->gpus;
+    cluster_give(r->cluster, j->t->gpus, j->nodes);
+    if (preempts)
+        line_remove(&r->line, job);
+    for (unsigned q = 0; preempts && q < RUN_QUEUES; q++)
+        line_remove(&r->queues[q], job);
+}
+
+static void finish_due(struct run *r)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->running.count; i++) {
+        uint32_t job = r->running.items[i];
+
+        if (r->jobs[job].end <= r->now)
+            finish(r, job);
+        else
+            r->running.items[kept++] = job;
+    }
+    r->running.count = kept;
+}
+
+static void submit_due(struct run *r)
+{
+    while (r->next < r->trace->count &&
+           r->trace->jobs[r->next].submit <= r->now) {
+        uint32_t job = (uint32_t) r->next++;
+
+        r->jobs[job].state = JOB_WAITING;
+        set_waiting(r, job, true);
+        r->options->policy->submit(r, job);
+    }
+}
+
+static void play(struct run *r)
+{
+    for (;;) {
+        double at = next_event(r);
+
+        if (isinf(at))
+            break;
+        run_account(r, at);
+        r->now = at;
+        finish_due(r);
+        submit_due(r);
+        r->options->policy->pass(r);
+    }
+}
+
+/* ---- before and after ---- */
+
+/* A job that would wait for ever. */
+static int check(const struct run *r, struct err *err)
+{
+    const struct trace *t = r->trace;
+
+    for (size_t i = 0; i < t->count; i++) {
+        const struct job *j = &r->jobs[i];
+
+        if (j->only >= (int) r->cluster->clusters)
+            return err_set(err, EINVAL, "'%.60s' is pinned to cluster %d of "
+                           "%u", t->tenants[j->t->tenant].name, j->only,
+                           r->cluster->clusters);
+        if (!cluster_fits(r->cluster, j->t->gpus, j->only))
+            return err_set(err, EINVAL, "job %zu needs %u GPUs and fits "
+                           "nowhere, ever", i, j->t->gpus);
+        if (r->options->policy->quotas &&
+            j->t->gpus > t->tenants[j->t->tenant].quota)
+            return err_set(err, EINVAL, "job %zu needs %u GPUs, the quota of "
+                           "'%.60s' is %u", i, j->t->gpus,
+                           t->tenants[j->t->tenant].name,
+                           t->tenants[j->t->tenant].quota);
+    }
+    return 0;
+}
+
+static uint32_t find_kind(struct run *r, const struct job *j)
+{
+    size_t at = 0;
+
+    while (at < r->kinds && (r->kind_gpus[2 * at] != j->t->gpus ||
+                             (int) r->kind_gpus[2 * at + 1] != j->only))
+        at++;
+    if (at == r->kinds) {
+        r->kinds++;
+        r->kind_gpus = mem_grow(r->kind_gpus, 2 * r->kinds,
+                                sizeof *r->kind_gpus);
+        r->kind_gpus[2 * at] = j->t->gpus;
+        r->kind_gpus[2 * at + 1] = (uint32_t) j->only;
+    }
+    return (uint32_t) at;
+}
+
+static struct line line_new(size_t n)
+{
+    return (struct line) { .items = mem_array(n + 1, sizeof(uint32_t)) };
+}
+
+static void open_run(struct run *r)
+{
+    const struct trace *t = r->trace;
+
+    r->jobs = mem_array(t->count, sizeof *r->jobs);
+    for (size_t i = 0; i < t->count; i++) {
+        struct job *j = &r->jobs[i];
+
+        j->t = &t->jobs[i];
+        j->left = j->t->length;
+        j->only = r->options->pinned ? t->tenants[j->t->tenant].cluster
+                                     : CLUSTER_ANY;
+        j->kind = find_kind(r, j);
+        j->nodes = mem_array(cluster_span(r->cluster, j->t->gpus),
+                             sizeof *j->nodes);
+    }
+    r->line = line_new(t->count);
+    r->running = line_new(t->count);
+    for (unsigned q = 0; q < RUN_QUEUES; q++)
+        r->queues[q] = line_new(t->count);
+    r->held = mem_array(t->ntenants, sizeof *r->held);
+    r->kind_waiting = mem_array(r->kinds, sizeof *r->kind_waiting);
+    r->misfit = mem_array(r->kinds, sizeof *r->misfit);
+    r->refused = mem_array(r->kinds, sizeof *r->refused);
+    r->waiting = mem_array(t->count / 64 + 1, sizeof *r->waiting);
+    r->sums = mem_array(SHARES, sizeof *r->sums);
+    r->now = t->jobs[0].submit;
+}
+
+static void close_run(struct run *r)
+{
+    for (size_t i = 0; i < r->trace->count; i++)
+        free(r->jobs[i].nodes);
+    for (unsigned q = 0; q < RUN_QUEUES; q++)
+        free(r->queues[q].items);
+    free(r->jobs);
+    free(r->line.items);
+    free(r->running.items);
+    free(r->held);
+    free(r->kind_gpus);
+    free(r->kind_waiting);
+    free(r->misfit);
+    free(r->refused);
+    free(r->waiting);
+    free(r->sums);
+    cluster_free(&r->spare);
+    cluster_clear(r->cluster);
+}
+
+static void fill_result(const struct run *r, struct run_result *ret)
+{
+    const struct trace *t = r->trace;
+    autofree double *ends = mem_array(t->count, sizeof *ends);
+    double span = t->jobs[t->count - 1].submit - t->jobs[0].submit;
+    double all = span * r->cluster->nodes * r->cluster->gpus;
+
+    for (size_t i = 0; i < t->count; i++)
+        ends[i] = r->jobs[i].end;
+    run_times(t, ends, ret);
+    ret->preemptions = r->preemptions;
+    if (all <= 0)
+        return;
+    ret->util = r->sums[SHARE_BUSY] / all;
+    ret->idle_nodemand = r->sums[SHARE_NO_DEMAND] / all;
+    ret->idle_frag = r->sums[SHARE_FRAG] / all;
+    ret->waste = r->sums[SHARE_WASTE] / all;
+    ret->waste_usable = r->sums[SHARE_USABLE] / all;
+    ret->overhead = r->sums[SHARE_OVERHEAD] / all;
+}
+
+int run_trace(const struct trace *t, struct cluster *c,
+              const struct run_options *o, struct run_result *ret,
+              struct err *err)
+{
+    struct run r = { .trace = t, .options = o, .cluster = c };
+    struct run_result result = { 0 };
+    int rc;
+
+    if (o->muri)
+        return run_muri(t, c, o, ret, err);
+    open_run(&r);
+    rc = check(&r, err);
+    if (rc == 0) {
+        play(&r);
+        fill_result(&r, &result);
+        *ret = result;
+    }
+    close_run(&r);
+    return rc;
+}

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cluster;
+struct err;
+struct trace;
+
+/* run - a trace of gangs goes through a cluster on a virtual clock.
+ *
+ * Things happen at submissions, ends and what a policy asks for.  At one
+ * instant ends come first, then submissions, then the policy decides once.
+ * The same input gives the same result.
+ *
+ *   fifo            nobody passes the head of the line
+ *   fifo-backfill   whoever fits starts
+ *   easy            ... unless it would delay the head (true lengths)
+ *   sjf             shortest first, whoever fits starts (true lengths)
+ *   srtf, srsf      least time left (times GPUs) first, anew each time; what
+ *                   runs may be suspended and go on elsewhere (true lengths)
+ *   las             least attained service, in three steps, as Tiresias
+ *   quota-strict    first come, first served, within the tenant's quota
+ *   quota-backfill  the same, passing over what does not fit
+ *   quota-borrow    within quotas first, then what others leave
+ */
+struct run_policy;
+
+struct run_options {
+    const struct run_policy *policy;
+    double resume_cost;                /* seconds, at each resume */
+    bool pinned;                       /* tenants keep to their cluster */
+    /* The published program of Muri, quirks included: srtf, srsf and las
+     * with its overheads.  Shares of time are not worked out then.
+     */
+    bool muri;
+};
+
+struct run_result {
+    size_t jobs;
+    double avg_jct, p50_jct, p99_jct;
+    double avg_wait, p50_wait, p90_wait, p99_wait, p999_wait;
+    double over_60s;                   /* share of jobs that waited longer */
+    double makespan;
+    /* Of the GPUs, from the first submission to the last; the first four sum
+     * to 1.  waste: idle while a waiting job would fit; idle_frag: idle while
+     * jobs wait and none fits.
+     */
+    double util, idle_nodemand, idle_frag, waste;
+    double waste_usable;               /* of the waste, what could be filled */
+    double overhead;                   /* of util, what went into resumes */
+    uint64_t preemptions;
+};
+
+const struct run_policy *run_policy_find(const char *name);
+const char *run_policy_names(void);                /* "a, b, c" */
+
+/* The cluster is empty before and after. */
+int run_trace(const struct trace *t, struct cluster *c,
+              const struct run_options *o, struct run_result *ret,
+              struct err *err);
