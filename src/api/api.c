@@ -157,6 +157,7 @@ static bool read_body(struct call *c)
         reply_error(c, 400, "body: %s", err.text);
         return false;
     }
+    shape_settle(c->body);
     return true;
 }
 

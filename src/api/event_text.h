@@ -13,7 +13,7 @@ struct store_event;
  */
 char *event_text(const struct store_event *e);
 /* A cursor to go on from; false: answered with 400, or 410 when what comes
- * after it is gone.
+ * after it is gone or has never been.
  */
 bool since_read(struct call *c, const char *since, uint64_t *ret_seq);
 /* The argument `workload`, 0 when absent; false: answered with 404. */

@@ -5,7 +5,6 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/near.h"
 #include "core/world.h"
 #include "store/store.h"
 
@@ -51,24 +50,6 @@ static int add(const struct store_event *e, void *arg)
     return p->out.over ? -EMSGSIZE : 0;
 }
 
-static bool check_type(struct call *c, const char *type)
-{
-    struct near near;
-
-    if (!type)
-        return true;
-    near_init(&near, type);
-    for (int i = 0; i < EVENT_TYPE_COUNT; i++) {
-        if (strcmp(event_type_name((enum event_type) i), type) == 0)
-            return true;
-        near_try(&near, event_type_name((enum event_type) i));
-    }
-    reply_error(c, 400, "type: there are no events '%.60s'%s%s%s", type,
-                near.best ? "; did you mean '" : "",
-                near.best ? near.best : "", near.best ? "'?" : "");
-    return false;
-}
-
 bool since_read(struct call *c, const char *since, uint64_t *ret_seq)
 {
     uint64_t epoch, seq, first = store_first_event(api_store(c->api));
@@ -84,8 +65,8 @@ bool since_read(struct call *c, const char *since, uint64_t *ret_seq)
         reply_error(c, 410, "since: events before %llu are gone: read the "
                     "state anew", (unsigned long long) first);
     else if (seq > world_seq(api_world(c->api)))
-        reply_error(c, 400, "since: there is no event %llu yet",
-                    (unsigned long long) seq);
+        reply_error(c, 410, "since: there is no event %llu: this is another "
+                    "history; read the state anew", (unsigned long long) seq);
     else {
         *ret_seq = seq;
         return true;
@@ -121,7 +102,7 @@ void get_events(struct call *c)
     int rc;
 
     if ((since && !since_read(c, since, &q.after)) ||
-        !check_type(c, q.type) || !workload_arg_read(c, &q.workload))
+        !workload_arg_read(c, &q.workload))
         return;
     (void) buf_str(&p.out, "{\"items\":[");
     rc = store_events(api_store(c->api), &q, add, &p, &err);

@@ -47,9 +47,27 @@ static json_t *words_schema(const char *words)
     json_t *o = typed("string"), *list = json_array();
     char *rest = copy, *word;
 
-    while ((word = strsep(&rest, " ")))
-        (void) json_array_append_new(list, json_string(word));
+    while ((word = strsep(&rest, " "))) {
+        if (*word)
+            (void) json_array_append_new(list, json_string(word));
+    }
     json_put(o, "enum", list);
+    return o;
+}
+
+static json_t *fields_schema(const char *name)
+{
+    json_t *o = typed("array"), *items = typed("string");
+    json_t *list = json_array();
+    const char *member;
+    json_t *shape;
+
+    json_object_foreach(json_object_get(shape_get(name), "properties"),
+                        member, shape)
+        (void) json_array_append_new(list, json_string(member));
+    json_put(items, "enum", list);
+    json_put(o, "items", items);
+    json_put_u64(o, "minItems", 1);
     return o;
 }
 
@@ -75,16 +93,18 @@ static json_t *arg_schema(const struct arg *a)
     case ARG_WORKLOAD:
         return text_schema("^w[1-9][0-9]{0,17}$", 0, 0);
     case ARG_FIELDS:
-        return text_schema("^[a-z_]+(,[a-z_]+)*$", 0, 0);
+        return fields_schema(a->words);
     case ARG_PARAM:
         o = typed("array");
-        json_put(o, "items", text_schema("^[^=]+=", 0, 0));
+        json_put(o, "items",
+                 text_schema("^[^=\\x00-\\x1f\\x7f]+=[^\\x00-\\x1f\\x7f]*$",
+                             0, 0));
         return o;
     case ARG_TEXT:
     case ARG_NONE:
         break;
     }
-    return text_schema(NULL, 1, a->max);
+    return text_schema("^[^\\x00-\\x1f\\x7f]+$", 1, a->max);
 }
 
 static json_t *parameter(const char *name, const char *in, bool required,
@@ -100,6 +120,14 @@ static json_t *parameter(const char *name, const char *in, bool required,
     return o;
 }
 
+static const char *path_pattern(const struct route *r, const char *name)
+{
+    if (strcmp(name, "id") == 0)
+        return strstr(r->path, "/tokens/") ? "^[0-9a-f]{12}$" :
+               "^w[1-9][0-9]{0,17}$";
+    return "^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$";
+}
+
 static json_t *parameters(const struct route *r)
 {
     json_t *list = json_array();
@@ -111,11 +139,16 @@ static json_t *parameters(const struct route *r)
 
         (void) json_array_append_new(
             list, parameter(name, "path", true, NULL,
-                            text_schema(NULL, 1, SPEC_MAX_NAME)));
+                            text_schema(path_pattern(r, name), 0, 0)));
     }
-    for (const struct arg *a = r->args; a->kind != ARG_NONE; a++)
-        (void) json_array_append_new(
-            list, parameter(a->name, "query", false, a->help, arg_schema(a)));
+    for (const struct arg *a = r->args; a->kind != ARG_NONE; a++) {
+        json_t *p = parameter(a->name, "query", false, a->help,
+                              arg_schema(a));
+
+        if (a->kind == ARG_FIELDS)     /* with commas, not repeated */
+            json_put_bool(p, "explode", false);
+        (void) json_array_append_new(list, p);
+    }
     if (strcmp(r->id, "submit") == 0 || strcmp(r->id, "retry") == 0)
         (void) json_array_append_new(
             list, parameter("Idempotency-Key", "header", false,

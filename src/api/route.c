@@ -3,6 +3,7 @@
 #include "api/api_int.h"
 #include "api/shape.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/near.h"
 #include "base/quantity.h"
 #include "net/url.h"
@@ -59,16 +60,23 @@ const struct route *route_find(const char *method, const struct url *u,
     return NULL;
 }
 
+/* A list of words with blanks between, and what to call a member of it. */
 static int check_words(const struct arg *a, const char *value,
                        struct err *err)
 {
-    size_t len = strlen(value);
+    autofree char *copy = mem_str(a->words);
+    char *rest = copy, *word;
+    struct near near;
 
-    for (const char *w = a->words; *w; w += strcspn(w, " ")) {
-        w += strspn(w, " ");
-        if (len && strncmp(w, value, len) == 0 && strchr(" ", w[len]))
+    near_init(&near, value);
+    while ((word = strsep(&rest, " "))) {
+        if (*word && strcmp(word, value) == 0)
             return 0;
+        near_try(&near, word);
     }
+    if (near.best)
+        return err_set(err, EINVAL, "%s: there is no '%.40s'; did you mean "
+                       "'%s'?", a->name, value, near.best);
     return err_set(err, EINVAL, "%s: '%.40s' is none of: %s", a->name, value,
                    a->words);
 }

@@ -106,7 +106,12 @@ static void arguments(void)
     refuses("listWorkloads", "limit=99999999999999999999", "from 1 to 1000");
     refuses("listWorkloads", "limt=1", "did you mean 'limit'?");
     refuses("listWorkloads", "limit=1&limit=2", "given twice");
-    refuses("listWorkloads", "state=liv", "none of: live ended");
+    refuses("listWorkloads", "state=liv", "did you mean 'live'?");
+    refuses("listWorkloads", "state=zzzzz", "none of: live ended");
+    takes("listEvents", "type=control.started");
+    refuses("listEvents", "type=workload.submited",
+            "did you mean 'workload.submitted'?");
+    refuses("listEvents", "type=", "none of");
     refuses("listWorkloads", "state=", "none of: live ended");
     refuses("listWorkloads", "before=12", "like w12");
     refuses("listWorkloads", "fields=id,stat", "did you mean 'state'?");

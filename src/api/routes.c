@@ -2,6 +2,7 @@
 
 #include "api/handlers.h"
 #include "base/mem.h"
+#include "core/event.h"
 #include "core/spec.h"
 
 /* The table of routes.  Rows of one path stand together. */
@@ -10,6 +11,8 @@
 #define LIMIT(most) \
     { "limit", ARG_COUNT, 1, most, NULL, "at most so many" }
 #define MAX_NUMBER (UINT64_C(1) << 53)
+#define X(name, text) text " "
+#define EVENT_WORDS EVENT_TYPES(X)
 
 const struct route routes[] = {
     { .method = "GET", .path = "/healthz", .role = ROLE_NONE,
@@ -18,7 +21,7 @@ const struct route routes[] = {
     { .method = "GET", .path = "/readyz", .role = ROLE_NONE,
       .handle = get_readyz, .id = "readyz",
       .summary = "Does it take writes?", .status = 200, .type = "text/plain",
-      .errors = "503 507" },
+      .errors = "503" },
     { .method = "GET", .path = "/metrics", .role = ROLE_VIEWER,
       .handle = get_metrics, .id = "metrics",
       .summary = "Metrics in the format of Prometheus",
@@ -126,7 +129,7 @@ const struct route routes[] = {
           { "since", ARG_CURSOR, 0, 0, NULL, "after this event" },
           LIMIT(1000),
           { "workload", ARG_WORKLOAD, 0, 0, NULL, "only of this" },
-          { "type", ARG_TEXT, 0, 64, NULL, "only of this type" },
+          { "type", ARG_WORD, 0, 0, EVENT_WORDS, "only of this type" },
       },
       .status = 200, .type = "application/json", .schema = "EventList",
       .errors = "404 410" },

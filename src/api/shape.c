@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SAFE 9007199254740991.0        /* what a double holds exactly */
+
 static json_t *all;
 
 __attribute__((destructor)) static void forget(void)
@@ -81,6 +83,15 @@ static const char *type_name(const json_t *v)
     return names[json_typeof(v)];
 }
 
+/* To JSON Schema 3.0 is an integer. */
+static bool is_whole(const json_t *v)
+{
+    double n = json_number_value(v);
+
+    return json_is_real(v) && n >= -SAFE && n <= SAFE &&
+           n == (double) (json_int_t) n;
+}
+
 static int check_type(const json_t *schema, const json_t *v,
                       const struct at *at, struct err *err)
 {
@@ -88,7 +99,8 @@ static int check_type(const json_t *schema, const json_t *v,
     char text[128];
 
     if (!want || strcmp(want, type_name(v)) == 0 ||
-        (strcmp(want, "number") == 0 && json_is_integer(v)))
+        (strcmp(want, "number") == 0 && json_is_integer(v)) ||
+        (strcmp(want, "integer") == 0 && is_whole(v)))
         return 0;
     (void) snprintf(text, sizeof text, "expected %s, not %s", want,
                     type_name(v));
@@ -297,6 +309,20 @@ static int check(const json_t *schema, const json_t *v, const struct at *at,
 int shape_check(const json_t *schema, const json_t *value, struct err *err)
 {
     return check(schema, value, NULL, err);
+}
+
+void shape_settle(json_t *value)
+{
+    const char *key;
+    json_t *member;
+    void *next;
+
+    json_object_foreach_safe(value, next, key, member) {
+        if (is_whole(member))
+            (void) json_object_set_new(
+                value, key,
+                json_integer((json_int_t) json_real_value(member)));
+    }
 }
 
 int shape_fields_check(const char *name, const char *fields,

@@ -19,6 +19,8 @@ const json_t *shape_get(const char *name);        /* NULL: none */
  * maxLength, pattern, minimum, maximum, anyOf, $ref.
  */
 int shape_check(const json_t *schema, const json_t *value, struct err *err);
+/* Whole numbers written as 3.0 become integers, among an object's members. */
+void shape_settle(json_t *value);
 /* A list "a,b" of members that the schema has.  -EINVAL names the nearest. */
 int shape_fields_check(const char *name, const char *fields,
                         struct err *err);

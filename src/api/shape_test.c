@@ -47,6 +47,18 @@ static void references(const json_t *v)
         references(member);
 }
 
+static void settles(void)
+{
+    autojson json_t *o = json_loads("{\"a\": 3.0, \"b\": 3.5, \"c\": \"x\"}", 0,
+                                    NULL);
+
+    shape_settle(o);
+    ok(json_is_integer(json_object_get(o, "a")) &&
+       json_integer_value(json_object_get(o, "a")) == 3 &&
+       json_is_real(json_object_get(o, "b")) &&
+       json_is_string(json_object_get(o, "c")), "3.0 becomes 3, 3.5 stays");
+}
+
 int main(void)
 {
     references(shape_all());
@@ -88,6 +100,10 @@ int main(void)
         "weight: expected integer, not number");
 
     good("TokenNew", "{\"name\": \"ci\", \"role\": \"user\"}");
+    good("TokenNew", "{\"name\": \"ci\", \"role\": \"user\", \"uid\": 3.0}");
+    bad("TokenNew", "{\"name\": \"ci\", \"role\": \"user\", \"uid\": 1e300}",
+        "uid: expected integer, not number");
+    settles();
     bad("TokenNew", "{\"name\": \"ci\", \"role\": \"root\"}",
         "role: expected one of: viewer user operator admin");
     bad("TokenNew", "{\"role\": \"user\"}", "'name' is missing");
