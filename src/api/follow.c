@@ -222,14 +222,11 @@ static bool probe(struct call *c, const struct follower *f,
     rc = f->gen ? log_read(c->api, f, &byte, 1, ret, &err) : -ENOENT;
     if (rc == 0)
         return true;
-    *ret = (struct service_log) { .start = f->offset };
-    if (rc == -ENOENT && !over)
+    if (rc == -ENOENT) {               /* nothing was written: logs go with their workload */
+        *ret = (struct service_log) { .start = f->offset };
         return true;
-    if (rc == -ENOENT)
-        reply_error(c, 410, "%s/%s: the log of attempt %u is gone",
-                    c->param[0], c->param[1], f->gen);
-    else
-        reply_rc(c, rc, &err);
+    }
+    reply_rc(c, rc, &err);
     return false;
 }
 

@@ -96,7 +96,7 @@ const struct route routes[] = {
           { "limit", ARG_COUNT, 1, MAX_NUMBER, NULL, "at most so many bytes" },
           { "follow", ARG_FLAG, 0, 0, NULL, "until the attempt ends" },
       },
-      .status = 200, .type = "text/plain", .errors = "404 410" },
+      .status = 200, .type = "text/plain", .errors = "404" },
     { .method = "POST", .path = "/v1/workloads/{id}/abort",
       .role = ROLE_USER, .handle = post_abort, .id = "abort",
       .summary = "End it, or one task of it", .body = BODY_JSON,
