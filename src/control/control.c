@@ -22,6 +22,7 @@
 enum {
     LEAVE_MS = 5000,                   /* at most this long for what is in flight */
     LEAVE_LOOK_MS = 20,
+    READY_MS = 10000,                  /* for the block to be there */
 };
 
 /* Wall clock that never goes back and does not stand still either when
@@ -104,6 +105,38 @@ static int say_started(struct control *c, struct err *err)
     event_init(&e, EVENT_STARTED);
     e.data = json_pack("{s:s}", "version", WEIR_VERSION);
     return journal_event(c, &e, NULL, NULL, err);
+}
+
+int control_begin(struct control *c, struct err *err)
+{
+    int rc = say_started(c, err);
+
+    return rc < 0 ? rc : first_tenant(c, err);
+}
+
+static void on_ready_late(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->ready_timer = NULL;
+    log_say(LOG_WARN, "no runner yet; nothing starts until one is here", NULL);
+    control_ready(c);
+}
+
+void control_ready(struct control *c)
+{
+    watch_remove(c->ready_timer);
+    c->ready_timer = NULL;
+    c->ready = true;
+    journal_soon(c);
+}
+
+void control_fail(struct control *c, int rc, const struct err *err)
+{
+    c->rc = rc;
+    c->err = *err;
+    loop_stop(c->loop);
 }
 
 static void on_trouble(const char *text, void *arg)
@@ -255,6 +288,8 @@ static void control_close(struct control *c)
     journal_close(c);
     retention_stop(c);
     watch_remove(c->leave);
+    watch_remove(c->ready_timer);
+    free(c->epochs);
     api_close(c->api);
     if (c->engine)
         c->engine->ops->close(c->engine);
@@ -281,11 +316,12 @@ static int control_open(struct control *c, const struct service *service,
     if ((rc = loop_signal(c->loop, SIGTERM, on_signal, c, err)) < 0 ||
         (rc = loop_signal(c->loop, SIGINT, on_signal, c, err)) < 0 ||
         (rc = state_open(c, err)) < 0 ||
+        (rc = serve_epochs(c, err)) < 0 ||
         (rc = leases_open(c, err)) < 0 ||
-        (rc = say_started(c, err)) < 0 ||
-        (rc = first_tenant(c, err)) < 0 ||
+        (rc = control_begin(c, err)) < 0 ||
         (rc = engine_start(c, err)) < 0)
         return rc;
+    c->ready_timer = loop_timer(c->loop, READY_MS, on_ready_late, c);
     return api_start(c, service, err);
 }
 
@@ -307,6 +343,11 @@ int control_run(const struct control_conf *conf, struct err *err)
                 conf->state_dir, "devices", conf->devices, NULL);
         retention_start(&c);
         rc = loop_run(c.loop, err);
+        if (rc == 0 && c.rc < 0) {
+            rc = c.rc;
+            if (err)
+                *err = c.err;
+        }
         log_say(LOG_INFO, "stopped", NULL);
     }
     control_close(&c);

@@ -35,6 +35,11 @@ struct effect {
     char block[48];                    /* of the runner to acknowledge; may be "" */
 };
 
+/* An epoch and when it began. */
+struct epoch {
+    uint64_t epoch, since_ms;
+};
+
 struct control {
     const struct control_conf *conf;
     struct loop *loop;
@@ -50,17 +55,32 @@ struct control {
     struct map *held;                  /* lease key -> struct held: what runners were told or told us */
     struct map *tokens;                /* block id -> its token */
 
-    struct watch *flush, *wake, *probe, *retention, *leave;
+    struct epoch *epochs;              /* oldest first; the first is that of the first day */
+    size_t nepochs;
+
+    struct watch *flush, *wake, *probe, *leave, *ready_timer;
+    struct watch *trim, *sweep;        /* retention.c */
     json_t *logs;                      /* workloads whose logs are looked at */
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
+    bool ready;                        /* the block is known: decide */
     bool draining;
+    int rc;                            /* why the loop was stopped; 0: asked to */
+    struct err err;
     int lock;
 };
 
 /* control.c */
 uint64_t control_now(struct control *c);
+/* What is journalled first, on a start and after a store that failed. */
+int control_begin(struct control *c, struct err *err);
+/* Nothing is decided before this: what was planned for a machine must not be
+ * planned on what the machine used to be.
+ */
+void control_ready(struct control *c);
+/* End the program with this error. */
+void control_fail(struct control *c, int rc, const struct err *err);
 
 /* journal.c: propose, apply, journal, act. */
 
@@ -100,4 +120,5 @@ void retention_start(struct control *c);
 void retention_stop(struct control *c);
 
 /* serve.c */
+int serve_epochs(struct control *c, struct err *err);
 extern const struct service_ops control_service;

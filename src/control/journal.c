@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -141,7 +142,7 @@ static void on_flush(struct watch *w, void *arg)
     c->flush = NULL;
     if (c->trouble[0])
         return;
-    more = decide(c);
+    more = c->ready && decide(c);
     if (c->flush) {                    /* the decisions above asked for it */
         watch_remove(c->flush);
         c->flush = NULL;
@@ -230,6 +231,8 @@ static void on_probe(struct watch *w, void *arg)
 
     (void) w;
     c->probe = NULL;
+    if (c->draining)
+        return;
     if (!room_again(c, &err)) {
         c->probe = loop_timer(c->loop, PROBE_MS, on_probe, c);
         return;
@@ -246,10 +249,11 @@ static void on_probe(struct watch *w, void *arg)
     c->world = fresh;
     store_resume(c->store);
     c->trouble[0] = '\0';
-    if (leases_open(c, &err) < 0)
-        log_say(LOG_ERROR, "runners cannot dial in", "error", err.text, NULL);
     log_say(LOG_INFO, "writing again", NULL);
-    journal_soon(c);
+    /* The first words of a start may be among what was not written. */
+    if (leases_open(c, &err) < 0 || control_begin(c, &err) < 0 ||
+        c->engine->ops->get(c->engine, CONTROL_BLOCK, &err) < 0)
+        control_fail(c, -err.code, &err);
 }
 
 void journal_failed(const struct err *err, void *arg)

@@ -38,16 +38,11 @@ struct held {
     bool unstarted;                    /* the last hello said: ordered, not claimed */
 };
 
-static void key_text(const struct lease_key *k, char *buf, size_t size)
-{
-    lease_key_print(k, buf, size);
-}
-
 static struct held *held_get(const struct control *c, const struct lease_key *k)
 {
     char key[64];
 
-    key_text(k, key, sizeof key);
+    lease_key_print(k, key, sizeof key);
     return map_get(c->held, key);
 }
 
@@ -59,7 +54,7 @@ static struct held *held_set(struct control *c, const struct lease_key *k,
 
     if (!h) {
         h = mem_new(sizeof *h);
-        key_text(k, key, sizeof key);
+        lease_key_print(k, key, sizeof key);
         (void) map_set(c->held, key, h);
     }
     h->gen = gen;
@@ -72,7 +67,7 @@ static void held_del(struct control *c, const struct lease_key *k)
 {
     char key[64];
 
-    key_text(k, key, sizeof key);
+    lease_key_print(k, key, sizeof key);
     free(map_del(c->held, key));
 }
 
@@ -343,13 +338,14 @@ static void on_ended(struct control *c, const char *block,
 
 static const struct wire_lease *hello_find(const struct wire_msg *m,
                                            const struct lease_key *k,
-                                           uint32_t gen)
+                                           const struct held *h)
 {
-    for (uint32_t i = 0; i < m->nleases; i++) {
+    for (uint32_t i = 0; h && i < m->nleases; i++) {
         const struct wire_lease *w = &m->leases[i];
 
         if (w->key.workload == k->workload && w->key.task == k->task &&
-            w->key.rank == k->rank && w->gen == gen)
+            w->key.rank == k->rank && w->gen == h->gen &&
+            w->epoch == h->epoch)
             return w;
     }
     return NULL;
@@ -437,7 +433,7 @@ static void on_hello(struct control *c, const char *block,
     for (size_t i = 0; i < n; i++) {
         struct lease_key k = lease_key_of(list[i]);
 
-        settle_lease(c, list[i], hello_find(m, &k, list[i]->gen));
+        settle_lease(c, list[i], hello_find(m, &k, held_get(c, &k)));
     }
     free(list);
     log_say(LOG_INFO, "a runner is here", "block", block, NULL);
@@ -501,14 +497,24 @@ void leases_block_up(const char *block, const char *token,
     struct control *c = arg;
     struct err err = { 0 };
     struct event e;
+    int rc;
 
     free(map_set(c->tokens, block, mem_str(token)));
     event_init(&e, EVENT_BLOCK_UP);
     (void) snprintf(e.block, sizeof e.block, "%s", block);
     e.data = json_deep_copy(inventory);
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        log_say(LOG_ERROR, "a block was refused", "block", block, "error",
-                err.text, NULL);
+    rc = journal_event(c, &e, NULL, NULL, &err);
+    if (rc == 0) {
+        control_ready(c);
+    } else if (rc != -ENOSPC) {
+        /* What runs there holds what is not there: going on would plan for a
+         * machine that does not exist.
+         */
+        (void) err_prefix(&err, rc, "this machine is not the one that work "
+                          "runs on; start with the devices it had, or let "
+                          "that work end first");
+        control_fail(c, rc, &err);
+    }
 }
 
 void leases_block_lost(const char *block, const char *why, void *arg)

@@ -8,14 +8,16 @@
 #include <errno.h>
 
 /* Ended workloads older than the policy allows leave the store, and what the
- * store does not know any more leaves the engine's logs.  The logs are looked
- * at a few at a time, so that nobody waits for it.
+ * store does not know any more leaves the engine's logs.  The store trims
+ * between its batches; the logs are looked at a few at a time, so that nobody
+ * waits for either.
  */
 enum {
     FIRST_MS = 1000,
-    EVERY_MS = 60000,
+    TRIM_MS = 60000,
+    TRIM_AT_ONCE = 100000,
+    SWEEP_MS = 60000,
     STEP_MS = 50,
-    TRIM_AT_ONCE = 1000,
     LOGS_AT_ONCE = 100,
 };
 
@@ -44,41 +46,49 @@ static void logs_step(struct control *c)
                     NULL);
         (void) json_array_remove(c->logs, left);
     }
+    if (left == 0) {
+        json_decref(c->logs);
+        c->logs = NULL;
+    }
 }
 
-static void on_retention(struct watch *w, void *arg)
+static void on_sweep(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->sweep = NULL;
+    if (!c->engine)
+        return;
+    if (c->logs)
+        logs_step(c);
+    else if (!c->trouble[0])
+        c->logs = c->engine->ops->log_list(c->engine);
+    c->sweep = loop_timer(c->loop, c->logs ? STEP_MS : SWEEP_MS, on_sweep, c);
+}
+
+static void on_trim(struct watch *w, void *arg)
 {
     struct control *c = arg;
     uint64_t now = control_now(c);
 
     (void) w;
-    c->retention = NULL;
-    if (!c->engine)
-        return;
-    if (!c->logs && !c->trouble[0]) {
-        if (c->conf->retention_ms < now)
-            store_trim(c->store, now - c->conf->retention_ms, TRIM_AT_ONCE);
-        c->logs = c->engine->ops->log_list(c->engine);
-    } else {
-        logs_step(c);
-    }
-    if (json_array_size(c->logs) == 0) {
-        json_decref(c->logs);
-        c->logs = NULL;
-    }
-    c->retention = loop_timer(c->loop, c->logs ? STEP_MS : EVERY_MS,
-                              on_retention, c);
+    if (c->conf->retention_ms < now && !c->trouble[0])
+        store_trim(c->store, now - c->conf->retention_ms, TRIM_AT_ONCE);
+    c->trim = loop_timer(c->loop, TRIM_MS, on_trim, c);
 }
 
 void retention_start(struct control *c)
 {
-    c->retention = loop_timer(c->loop, FIRST_MS, on_retention, c);
+    c->trim = loop_timer(c->loop, FIRST_MS, on_trim, c);
+    c->sweep = loop_timer(c->loop, 2 * FIRST_MS, on_sweep, c);
 }
 
 void retention_stop(struct control *c)
 {
-    watch_remove(c->retention);
-    c->retention = NULL;
+    watch_remove(c->trim);
+    watch_remove(c->sweep);
+    c->trim = c->sweep = NULL;
     json_decref(c->logs);
     c->logs = NULL;
 }

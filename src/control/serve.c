@@ -1,5 +1,6 @@
 #include "control/control_int.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 /* The control plane as the API sees it (api/service.h). */
+enum { EPOCHS_MAX = 1000 };
 
 /* A refusal reaches whoever asked from the loop, never from inside the call. */
 struct refusal {
@@ -72,25 +74,75 @@ static void serve_propose(struct event *e, service_done_f done, void *done_arg,
         refuse(c, done, done_arg, rc, &err);
 }
 
-/* Which epoch an old attempt ran in is not kept: the newest that has a log. */
+/* ---- logs ---- */
+
+static void epoch_add(struct control *c, uint64_t epoch, uint64_t since_ms)
+{
+    c->epochs = mem_grow(c->epochs, c->nepochs + 1, sizeof *c->epochs);
+    c->epochs[c->nepochs++] = (struct epoch) { epoch, since_ms };
+}
+
+static int on_restored(const struct store_event *e, void *arg)
+{
+    autojson json_t *j = NULL;
+
+    if (json_read(e->body, e->len, e->len, &j, NULL) == 0)
+        epoch_add(arg, json_get_u64(j, "epoch", 0), e->time_ms);
+    return 0;
+}
+
+int serve_epochs(struct control *c, struct err *err)
+{
+    struct store_event_query q = { .type = "store.restored",
+                                   .limit = EPOCHS_MAX };
+
+    int rc;
+
+    epoch_add(c, 0, 0);
+    rc = store_events(c->store, &q, on_restored, c, err);
+    /* Retention may have forgotten when this one began. */
+    if (rc == 0 && c->epochs[c->nepochs - 1].epoch != world_epoch(c->world))
+        epoch_add(c, world_epoch(c->world), 0);
+    return rc;
+}
+
+static uint64_t submitted_ms(const struct control *c, uint64_t workload)
+{
+    const struct workload *wl = world_workload(c->world, workload);
+    autojson json_t *body = NULL;
+    uint64_t at = UINT64_MAX;
+
+    if (wl)
+        return wl->submitted_ms;
+    if (store_workload(c->store, workload, &body, NULL, NULL) < 0 ||
+        clock_parse(json_get_str(body, "submitted", ""), &at, NULL) < 0)
+        return UINT64_MAX;
+    return at;
+}
+
+/* The epoch of an attempt is not kept, but it is none from before its
+ * workload was submitted: a number may have been another's then.
+ */
 static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
                      uint32_t gen, uint64_t offset, void *buf, size_t size,
                      struct service_log *ret, struct err *err, void *arg)
 {
     struct control *c = arg;
     struct lease_key k = { workload, task, rank };
-    struct engine_log got = { 0 };
+    uint64_t at = c->nepochs > 1 ? submitted_ms(c, workload) : 0;
+    struct engine_log got;
     char key[64];
     int rc = -ENOENT;
 
     if (!c->engine)
         return err_set(err, ESHUTDOWN, "the control plane is stopping");
     lease_key_print(&k, key, sizeof key);
-    for (uint64_t epoch = world_epoch(c->world); rc == -ENOENT; epoch--) {
-        rc = c->engine->ops->log(c->engine, CONTROL_BLOCK, key, gen, epoch,
-                                 offset, buf, size, &got, err);
-        if (epoch == 0)
-            break;
+    for (size_t i = c->nepochs; i-- > 0 && rc == -ENOENT;) {
+        rc = c->engine->ops->log(c->engine, CONTROL_BLOCK, key, gen,
+                                 c->epochs[i].epoch, offset, buf, size, &got,
+                                 err);
+        if (c->epochs[i].since_ms <= at)
+            break;                     /* it was submitted in this one */
     }
     if (rc == 0)
         *ret = (struct service_log) { .start = got.start, .len = got.len,
@@ -98,8 +150,9 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     return rc;
 }
 
+/* ---- the rest ---- */
+
 struct backup {
-    struct control *c;
     service_done_f done;
     void *arg;
 };
@@ -120,7 +173,7 @@ static void serve_backup(const char *file, service_done_f done, void *done_arg,
     struct err err = { 0 };
     int rc;
 
-    *b = (struct backup) { .c = c, .done = done, .arg = done_arg };
+    *b = (struct backup) { .done = done, .arg = done_arg };
     if (file[0] != '/')
         rc = err_set(&err, EINVAL, "'%s' is not an absolute path", file);
     else
