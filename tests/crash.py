@@ -18,7 +18,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import signal
 import threading
 import time
