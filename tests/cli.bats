@@ -507,7 +507,8 @@ sleeper() {
     openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
         -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
         -keyout "$T/key" -out "$T/cert" 2>/dev/null
-    port=$((20000 + RANDOM % 20000))
+    port=$(python3 -c 'import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     up --listen "127.0.0.1:$port" --tls-cert "$T/cert" --tls-key "$T/key"
     run -0 --separate-stderr "$WEIR" token create ci --role user --tenant default
     [[ "$output" == weir_* ]]

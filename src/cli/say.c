@@ -106,7 +106,7 @@ int cli_workload(const struct cli *c, const char *s, char **ret_id)
 
     if (rc != 0)
         return rc;
-    if (task[0])
+    if (strchr(s, '/'))
         return cli_fail(c, CLI_USAGE, "'%s': this verb is for whole "
                         "workloads; say '%s'", s, id);
     *ret_id = take(id);

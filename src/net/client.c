@@ -515,10 +515,14 @@ int client_open(struct loop *l, const struct client_conf *conf,
 
 void client_close(struct client *c)
 {
+    struct transfer *t, *next;
+
     if (!c)
         return;
-    while (c->transfers)
-        transfer_free(c->transfers);
+    for (t = c->transfers; t; t = next) {
+        next = t->next;
+        transfer_free(t);
+    }
     (void) curl_multi_cleanup(c->multi);
     watch_remove(c->timer);
     free(c->name);
