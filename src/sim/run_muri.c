@@ -69,8 +69,10 @@ static double next_event(const struct muri *m, double *ret_end)
     }
     if (m->next < m->trace->count)
         at = fmin(at, m->trace->jobs[m->next].submit);
+    /* Rounding may not turn the clock back, nor stop it. */
+    at = fmax(at, nextafter(m->now, INFINITY));
     *ret_end = end;
-    return fmin(at, end);
+    return fmax(fmin(at, end), m->now);
 }
 
 /* Work until `at`; who is foreseen to end then, ends. */

@@ -81,8 +81,6 @@ static void pass_srsf(struct run *r)
 
 /* GPU-seconds after which a job moves on to the next queue. */
 static const double LIMITS[RUN_QUEUES - 1] = { 3250, 7200 };
-/* Sums of times are rounded; a step may not be missed by that. */
-static const double CLOSE = 1e-6;
 
 static double attained(const struct run *r, const struct job *j)
 {
@@ -106,7 +104,7 @@ static void demote(struct run *r)
         size_t k = n;
 
         if (j->queue == RUN_QUEUES - 1 ||
-            attained(r, j) * j->t->gpus < LIMITS[j->queue] - CLOSE)
+            attained(r, j) * j->t->gpus < LIMITS[j->queue])
             continue;
         for (; k > 0 && moved[k - 1] > r->running.items[i]; k--)
             moved[k] = moved[k - 1];
@@ -150,7 +148,9 @@ static void pass_las(struct run *r)
     }
 }
 
-/* The earliest time at which a running job moves to the next queue. */
+/* The earliest time at which a running job moves to the next queue.  Sums of
+ * times are rounded: where the step is missed by that, the clock still goes on.
+ */
 static double wake_las(const struct run *r)
 {
     double at = INFINITY;
@@ -162,7 +162,7 @@ static double wake_las(const struct run *r)
             at = fmin(at, r->now + ceil(LIMITS[j->queue] / j->t->gpus) -
                           attained(r, j));
     }
-    return at;
+    return fmax(at, nextafter(r->now, INFINITY));
 }
 
 const struct run_policy run_srtf = {
