@@ -22,7 +22,6 @@
 enum {
     LEAVE_MS = 5000,                   /* at most this long for what is in flight */
     LEAVE_LOOK_MS = 20,
-    READY_MS = 10000,                  /* for the block to be there */
 };
 
 /* Wall clock that never goes back and does not stand still either when
@@ -79,6 +78,7 @@ static int state_open(struct control *c, struct err *err)
     if (rc < 0)
         return rc;
     clock_begin(c);
+    world_hold(c->world, true);        /* until the block says what it is */
     return store_attach(c->store, c->loop, journal_durable, journal_failed, c,
                         err);
 }
@@ -112,24 +112,6 @@ int control_begin(struct control *c, struct err *err)
     int rc = say_started(c, err);
 
     return rc < 0 ? rc : first_tenant(c, err);
-}
-
-static void on_ready_late(struct watch *w, void *arg)
-{
-    struct control *c = arg;
-
-    (void) w;
-    c->ready_timer = NULL;
-    log_say(LOG_WARN, "no runner yet; nothing starts until one is here", NULL);
-    control_ready(c);
-}
-
-void control_ready(struct control *c)
-{
-    watch_remove(c->ready_timer);
-    c->ready_timer = NULL;
-    c->ready = true;
-    journal_soon(c);
 }
 
 void control_fail(struct control *c, int rc, const struct err *err)
@@ -288,7 +270,8 @@ static void control_close(struct control *c)
     journal_close(c);
     retention_stop(c);
     watch_remove(c->leave);
-    watch_remove(c->ready_timer);
+    watch_remove(c->again);
+    json_decref(c->inventory);
     free(c->epochs);
     api_close(c->api);
     if (c->engine)
@@ -321,7 +304,6 @@ static int control_open(struct control *c, const struct service *service,
         (rc = control_begin(c, err)) < 0 ||
         (rc = engine_start(c, err)) < 0)
         return rc;
-    c->ready_timer = loop_timer(c->loop, READY_MS, on_ready_late, c);
     return api_start(c, service, err);
 }
 

@@ -58,13 +58,13 @@ struct control {
     struct epoch *epochs;              /* oldest first; the first is that of the first day */
     size_t nepochs;
 
-    struct watch *flush, *wake, *probe, *leave, *ready_timer;
+    struct watch *flush, *wake, *probe, *leave, *again;
+    json_t *inventory;                 /* refused for now: what runs there holds more */
     struct watch *trim, *sweep;        /* retention.c */
     json_t *logs;                      /* workloads whose logs are looked at */
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
-    bool ready;                        /* the block is known: decide */
     bool draining;
     int rc;                            /* why the loop was stopped; 0: asked to */
     struct err err;
@@ -75,10 +75,6 @@ struct control {
 uint64_t control_now(struct control *c);
 /* What is journalled first, on a start and after a store that failed. */
 int control_begin(struct control *c, struct err *err);
-/* Nothing is decided before this: what was planned for a machine must not be
- * planned on what the machine used to be.
- */
-void control_ready(struct control *c);
 /* End the program with this error. */
 void control_fail(struct control *c, int rc, const struct err *err);
 

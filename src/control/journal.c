@@ -142,7 +142,7 @@ static void on_flush(struct watch *w, void *arg)
     c->flush = NULL;
     if (c->trouble[0])
         return;
-    more = c->ready && decide(c);
+    more = decide(c);
     if (c->flush) {                    /* the decisions above asked for it */
         watch_remove(c->flush);
         c->flush = NULL;
@@ -247,6 +247,7 @@ static void on_probe(struct watch *w, void *arg)
     }
     world_free(c->world);
     c->world = fresh;
+    world_hold(c->world, true);        /* until the block is up again */
     store_resume(c->store);
     c->trouble[0] = '\0';
     log_say(LOG_INFO, "writing again", NULL);

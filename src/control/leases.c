@@ -32,6 +32,10 @@
  * A generation that a runner was never told about is ended here: no process
  * of it ever was.
  */
+enum { AGAIN_MS = 500 };
+
+static void on_again(struct watch *w, void *arg);
+
 struct held {
     uint32_t gen;
     uint64_t epoch;
@@ -491,30 +495,54 @@ bool leases_admit(const char *block, const char *token, void *arg)
     return diff == 0;
 }
 
-void leases_block_up(const char *block, const char *token,
-                     const json_t *inventory, void *arg)
+/* What is there now may be less than what runs there holds, after a start
+ * with other devices.  Then nothing new starts until enough of it has ended.
+ */
+static void block_up(struct control *c, const char *block, bool first)
 {
-    struct control *c = arg;
     struct err err = { 0 };
     struct event e;
     int rc;
 
-    free(map_set(c->tokens, block, mem_str(token)));
     event_init(&e, EVENT_BLOCK_UP);
     (void) snprintf(e.block, sizeof e.block, "%s", block);
-    e.data = json_deep_copy(inventory);
+    e.data = json_deep_copy(c->inventory);
     rc = journal_event(c, &e, NULL, NULL, &err);
     if (rc == 0) {
-        control_ready(c);
-    } else if (rc != -ENOSPC) {
-        /* What runs there holds what is not there: going on would plan for a
-         * machine that does not exist.
-         */
-        (void) err_prefix(&err, rc, "this machine is not the one that work "
-                          "runs on; start with the devices it had, or let "
-                          "that work end first");
+        json_decref(c->inventory);
+        c->inventory = NULL;
+        world_hold(c->world, false);
+    } else if (rc == -EBUSY) {
+        if (first)
+            log_say(LOG_WARN, "nothing new starts: what runs holds what is "
+                    "not there any more", "block", block, "error", err.text,
+                    NULL);
+        c->again = loop_timer(c->loop, AGAIN_MS, on_again, c);
+    } else if (rc != -ENOSPC) {        /* a full disk: asked again by then */
         control_fail(c, rc, &err);
     }
+}
+
+static void on_again(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->again = NULL;
+    block_up(c, CONTROL_BLOCK, false);
+}
+
+void leases_block_up(const char *block, const char *token,
+                     const json_t *inventory, void *arg)
+{
+    struct control *c = arg;
+
+    free(map_set(c->tokens, block, mem_str(token)));
+    json_decref(c->inventory);
+    c->inventory = json_deep_copy(inventory);
+    watch_remove(c->again);
+    c->again = NULL;
+    block_up(c, block, true);
 }
 
 void leases_block_lost(const char *block, const char *why, void *arg)

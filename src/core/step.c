@@ -94,26 +94,29 @@ static bool limits_used(const struct task *t)
            (t->spec->limit_gpu_ms && t->used_gpu_ms >= t->spec->limit_gpu_ms);
 }
 
-/* Lost work is tried again without being counted, unless it keeps getting
- * lost before it ever starts.
+/* Lost work is tried again without being counted, unless it gets lost again
+ * and again: then the work itself, or every place it gets, is at fault.
  */
-static bool tried_again(const struct task *t, enum spec_cause cause)
+static bool tried_again(const struct task *t, enum spec_cause cause,
+                        uint64_t now_ms)
 {
     if (cause == SPEC_CAUSE_REFUSED || cause == SPEC_CAUSE_LIMIT ||
         limits_used(t))
         return false;
     if (cause == SPEC_CAUSE_LOST)
-        return t->attempt_ms != 0 || t->losses < LOST_MAX;
+        return task_losses(t, now_ms) + 1 < LOST_MAX;
     return (t->spec->retry_on & 1u << cause) != 0 &&
            t->tries < t->spec->retry_count;
 }
 
-static uint64_t backoff_ms(const struct task *t, enum spec_cause cause)
+static uint64_t backoff_ms(const struct task *t, enum spec_cause cause,
+                           uint64_t now_ms)
 {
     uint64_t ms = t->spec->retry_backoff_ms;
+    uint32_t losses = task_losses(t, now_ms);
 
     if (cause == SPEC_CAUSE_LOST)
-        return 0;
+        return (uint64_t) LOST_BACKOFF_MS << (losses < 9 ? losses : 9);
     for (uint32_t i = 0; i < t->tries && ms < BACKOFF_MAX; i++)
         ms *= 2;
     return ms < BACKOFF_MAX ? ms : BACKOFF_MAX;
@@ -128,10 +131,10 @@ static void settle_attempt(const struct task *t, uint64_t now_ms,
         want_end(e, t, OUTCOME_SUCCEEDED, cause);
     } else if (cause == SPEC_CAUSE_ABORTED) {
         want_end(e, t, OUTCOME_ABORTED, cause);
-    } else if (tried_again(t, cause)) {
+    } else if (tried_again(t, cause, now_ms)) {
         want(e, EVENT_RETRYING, t);
         e->cause = cause;
-        e->until_ms = now_ms + backoff_ms(t, cause);
+        e->until_ms = now_ms + backoff_ms(t, cause, now_ms);
         if (e->until_ms > TIME_MAX)
             e->until_ms = TIME_MAX;
     } else {
@@ -236,6 +239,11 @@ static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
     return true;
 }
 
+void world_hold(struct world *w, bool hold)
+{
+    w->hold = hold;
+}
+
 int world_step(struct world *w, uint64_t now_ms, struct event *ret)
 {
     bool found;
@@ -247,7 +255,8 @@ int world_step(struct world *w, uint64_t now_ms, struct event *ret)
         found = plan_next(w, now_ms, ret);
     else
         found = settle(w, now_ms, ret) || end_workload(w, ret) ||
-                sound_alarm(w, now_ms, ret) || plan_next(w, now_ms, ret);
+                sound_alarm(w, now_ms, ret) ||
+                (!w->hold && plan_next(w, now_ms, ret));
     if (!found)
         return 0;
     ret->time_ms = now_ms;

@@ -92,7 +92,7 @@ struct task {
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
     uint32_t leases_left;              /* not ended yet */
     uint32_t unclaimed;                /* of those: still planned */
-    uint32_t losses;                   /* attempts lost in a row, none claimed */
+    uint32_t losses;                   /* attempts lost in a row, all short */
     uint64_t attempt_ms;               /* first claim of the living attempt; 0: none */
     bool forced;                       /* a task.stopping with force was journalled */
     /* The world's own: in which of its lists the task is. */
@@ -196,6 +196,10 @@ int world_apply(struct world *w, struct event *e, struct err *err);
  * -> same answer.
  */
 int world_step(struct world *w, uint64_t now_ms, struct event *ret);
+/* While held, world_step starts nothing new; it goes on to settle, stop and
+ * end.  For an owner that does not know yet what there is to plan on.
+ */
+void world_hold(struct world *w, bool hold);
 /* When world_step should be asked again if nothing else happens; UINT64_MAX:
  * only after the next event.
  */

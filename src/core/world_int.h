@@ -22,7 +22,9 @@ struct map;
  */
 enum {
     PATIENCE_MS = 10 * 60 * 1000,      /* overtaken no longer than this */
-    LOST_MAX = 20,                     /* attempts lost in a row, none claimed */
+    LOST_MAX = 20,                     /* attempts lost in a row: given up */
+    LOST_BACKOFF_MS = 100,             /* after the first; doubles 9 times */
+    LIVED_MS = 10 * 1000,              /* an attempt this long breaks the row */
     GEN_STEP = 1000,                   /* past what ran after a backup */
     DEVICES_PER_RANK = 16,
 };
@@ -89,6 +91,7 @@ struct world {
     struct map *workloads, *keys, *tenants, *tokens, *block_ids;
     struct block **blocks;             /* by id */
     uint32_t nblocks;
+    bool hold;                         /* world_hold; no part of the state */
     struct workload *gone;             /* ended, row not given yet */
     struct heap todo;                  /* tasks that settle something */
     struct heap ends;                  /* workloads whose tasks all ended */
@@ -121,6 +124,7 @@ struct tenant *tenant_find(const struct world *w, const char *name);
 struct tenant *tenant_make(struct world *w, const char *name);
 struct token *token_make(struct world *w, const char *id);
 struct block *block_make(struct world *w, const char *id);
+uint32_t task_losses(const struct task *t, uint64_t now_ms);
 uint64_t add_capped(uint64_t a, uint64_t b);       /* INT64_MAX at most */
 uint64_t mul_capped(uint64_t a, uint64_t b);
 uint64_t share_of(uint64_t ms, uint64_t milli);    /* ms * milli / 1000 */
