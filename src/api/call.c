@@ -106,12 +106,12 @@ static struct pending *pending_new(struct call *c, call_then_f then,
     return p;
 }
 
-static void pending_unlink(struct pending *p)
+static void pending_unlink(struct api *a, struct pending *p)
 {
     if (p->prev)
         p->prev->next = p->next;
     else
-        p->api->pending = p->next;
+        a->pending = p->next;
     if (p->next)
         p->next->prev = p->prev;
     p->api = NULL;
@@ -123,7 +123,7 @@ static void on_done(int rc, uint64_t seq, uint64_t workload,
     struct pending *p = arg;
 
     if (p->api) {
-        pending_unlink(p);
+        pending_unlink(p->api, p);
         if (rc == 0) {
             p->then(p->call, seq, workload, p->arg);
         } else {
@@ -140,7 +140,7 @@ void api_forget_pending(struct api *a)
     while (a->pending) {
         struct pending *p = a->pending;
 
-        pending_unlink(p);
+        pending_unlink(a, p);
         if (p->failed)
             p->failed(p->arg);
     }

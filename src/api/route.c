@@ -108,8 +108,8 @@ static int check_value(const struct arg *a, const char *value,
     case ARG_NUMBER:
         return check_number(a, value, err);
     case ARG_FLAG:
-        if (strcmp(value, "1") && strcmp(value, "0") &&
-            strcmp(value, "true") && strcmp(value, "false"))
+        if (strcmp(value, "1") != 0 && strcmp(value, "0") != 0 &&
+            strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
             return err_set(err, EINVAL, "%s: expected 1 or 0, not '%.40s'",
                            a->name, value);
         return 0;

@@ -287,8 +287,8 @@ static const struct task *find_task(const struct test_service *t,
 }
 
 static int do_lease(struct test_service *t, enum event_type type,
-                    unsigned long long workload, unsigned task, unsigned rank,
-                    int status, struct err *err)
+                    uint64_t workload, uint32_t task, uint32_t rank, int status,
+                    struct err *err)
 {
     const struct task *k = find_task(t, workload, task, err);
     struct event e;
@@ -308,9 +308,8 @@ static int do_lease(struct test_service *t, enum event_type type,
     return put(t, &e, NULL, NULL, err);
 }
 
-static int do_log(struct test_service *t, unsigned long long workload,
-                  unsigned task, unsigned rank, const char *text,
-                  struct err *err)
+static int do_log(struct test_service *t, uint64_t workload, uint32_t task,
+                  uint32_t rank, const char *text, struct err *err)
 {
     const struct task *k = find_task(t, workload, task, err);
     struct buf *b;
@@ -329,8 +328,8 @@ static int do_log(struct test_service *t, unsigned long long workload,
     return 0;
 }
 
-static int do_forget(struct test_service *t, unsigned long long workload,
-                     unsigned task, unsigned rank)
+static int do_forget(struct test_service *t, uint64_t workload,
+                     uint32_t task, uint32_t rank)
 {
     for (unsigned gen = 0; gen < 8; gen++) {
         struct buf *b;
@@ -368,9 +367,9 @@ static int do_restored(struct test_service *t, struct err *err)
     return put(t, &e, NULL, NULL, err);
 }
 
-static int do_flag(struct test_service *t, const char *word, int value)
+static int do_flag(struct test_service *t, const char *line, bool value)
 {
-    if (strcmp(word, "single") == 0) {
+    if (line[0] == 's') {
         t->single = value;
         return 0;
     }
@@ -380,36 +379,62 @@ static int do_flag(struct test_service *t, const char *word, int value)
     return 0;
 }
 
+/* The numbers after the word; where they end. */
+static const char *read_numbers(const char *s, uint64_t *ret, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *end;
+
+        ret[i] = strtoull(s, &end, 10);
+        s = end;
+    }
+    return s;
+}
+
+static bool is_word(const char *line, const char *word)
+{
+    size_t len = strlen(word);
+
+    return strncmp(line, word, len) == 0 && strchr(" ", line[len]);
+}
+
+/* The lines about one lease. */
+static int do_one(struct test_service *t, const char *line, struct err *err)
+{
+    uint64_t n[3];
+    const char *rest = read_numbers(line + strcspn(line, " "), n, 3);
+    uint32_t task = (uint32_t) n[1], rank = (uint32_t) n[2];
+
+    if (is_word(line, "claim"))
+        return do_lease(t, EVENT_CLAIMED, n[0], task, rank, 0, err);
+    if (is_word(line, "end"))
+        return do_lease(t, EVENT_LEASE_ENDED, n[0], task, rank,
+                        (int) strtol(rest, NULL, 10), err);
+    if (is_word(line, "log"))
+        return do_log(t, n[0], task, rank, *rest ? rest + 1 : "", err);
+    if (is_word(line, "forget"))
+        return do_forget(t, n[0], task, rank);
+    return err_set(err, EINVAL, "what is '%s'?", line);
+}
+
 int test_service_do(struct test_service *t, const char *line, struct err *err)
 {
-    char word[16] = "";
-    unsigned long long workload = 0;
-    unsigned task = 0, rank = 0;
-    int status = 0, at = 0;
+    const char *rest = line + strcspn(line, " ");
+    uint64_t n = 0;
 
-    (void) sscanf(line, "%15s %llu %u %u%n %d", word, &workload, &task, &rank,
-                  &at, &status);
-    if (strcmp(word, "claim") == 0)
-        return do_lease(t, EVENT_CLAIMED, workload, task, rank, 0, err);
-    if (strcmp(word, "end") == 0)
-        return do_lease(t, EVENT_LEASE_ENDED, workload, task, rank, status,
-                        err);
-    if (strcmp(word, "log") == 0)
-        return do_log(t, workload, task, rank, line + at + 1, err);
-    if (strcmp(word, "forget") == 0)
-        return do_forget(t, workload, task, rank);
-    if (strcmp(word, "trouble") == 0) {
+    (void) read_numbers(rest, &n, 1);
+    if (is_word(line, "trouble")) {
         (void) snprintf(t->trouble, sizeof t->trouble, "%s",
-                        line[7] ? line + 8 : "");
+                        *rest ? rest + 1 : "");
         return 0;
     }
-    if (strcmp(word, "single") == 0 || strcmp(word, "hold") == 0)
-        return do_flag(t, word, workload != 0);
-    if (strcmp(word, "audit") == 0)
-        return do_audit(t, (int) workload, err);
-    if (strcmp(word, "restored") == 0)
+    if (is_word(line, "single") || is_word(line, "hold"))
+        return do_flag(t, line, n != 0);
+    if (is_word(line, "audit"))
+        return do_audit(t, (int) n, err);
+    if (is_word(line, "restored"))
         return do_restored(t, err);
-    return err_set(err, EINVAL, "what is '%s'?", word);
+    return do_one(t, line, err);
 }
 
 /* Open and close. */
