@@ -179,10 +179,11 @@ static void apply_retrying(struct world *w, struct event *e)
 {
     struct task *t = task_of(w, e);
 
-    if (e->cause != SPEC_CAUSE_LOST)
-        t->tries++;
-    else if (t->attempt_ms == 0)
+    t->losses = task_losses(t, e->time_ms);
+    if (e->cause == SPEC_CAUSE_LOST)
         t->losses++;
+    else
+        t->tries++;
     t->cause = (uint8_t) e->cause;
     t->stopping = t->forced = false;
     t->stop_cause = SPEC_CAUSE_NONE;
@@ -209,7 +210,6 @@ static void apply_claimed(struct world *w, struct event *e)
     assert(moved);
     (void) moved;
     l->claimed_ms = e->time_ms;
-    t->losses = 0;
     if (t->started_ms == 0)
         t->started_ms = e->time_ms;
     if (t->attempt_ms == 0) {

@@ -169,6 +169,7 @@ static void test_room(void)
     says(&s, 4, 0, WHY_DRAINED, 3, "The nodes that could run it are drained (1 "
          "of 1).", "weir node undrain NODE");
     sim_on_block(&s, EVENT_BLOCK_LOST, "b");
+    sim_wait(&s, LOST_BACKOFF_MS);
     says(&s, 4, 0, WHY_NO_BLOCK, 4, "No node that could run it is up: 0 of 1 "
          "are.", "It starts when the node is back.");
     sim_close(&s);

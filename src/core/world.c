@@ -210,6 +210,16 @@ void task_set_state(struct world *w, struct task *t, enum task_state state,
         plan_set_changed(w, set);
 }
 
+/* Attempts lost in a row before the one that is over now.  One that lived for
+ * a while was no part of a row: its place was good for something.
+ */
+uint32_t task_losses(const struct task *t, uint64_t now_ms)
+{
+    bool lived = t->attempt_ms != 0 && now_ms - t->attempt_ms >= LIVED_MS;
+
+    return lived ? 0 : t->losses;
+}
+
 /* Ended: out of every index, kept until its last row is given. */
 void workload_forget(struct world *w, struct workload *wl)
 {

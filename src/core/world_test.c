@@ -215,7 +215,6 @@ static void test_retries(void)
 static void test_lost(void)
 {
     struct sim s;
-    unsigned n = 0;
 
     sim_open(&s);
     sim_block(&s, "b", 1, "H100", 4);
@@ -232,22 +231,56 @@ static void test_lost(void)
     ok(sim_end(&s, 1, 0, 0, 0) == -ESTALE, "a late report is refused");
     ok(sim_task(&s, 1, 0)->tries == 0, "it does not count as a try");
     sim_block(&s, "b", 1, "H100", 4);
-    for (; sim_state(&s, 1, 0) == TASK_STARTING && n < 100; n++) {
-        sim_on_block(&s, EVENT_BLOCK_LOST, "b");
-        sim_block(&s, "b", 1, "H100", 4);
-    }
-    ok(n == LOST_MAX + 1, "lost %u times before it ever starts: given up", n);
+    ok(sim_state(&s, 1, 0) == TASK_WAITING, "not at once");
+    sim_wait(&s, 100);
+    ok(sim_state(&s, 1, 0) == TASK_STARTING, "but soon, it is tried again");
+    close_checked(&s, "lost");
+}
+
+/* Claimed, lived for that long, lost; then the time until it is planned. */
+static uint64_t lose(struct sim *s, uint64_t id, uint64_t life_ms)
+{
+    uint64_t from;
+
+    sim_claim(s, id, 0, 0, sim_task(s, id, 0)->gen);
+    s->now += life_ms;
+    sim_end_as(s, id, 0, 0, SPEC_CAUSE_LOST);
+    from = s->now;
+    while (world_workload(s->w, id) && sim_state(s, id, 0) == TASK_WAITING)
+        sim_wait(s, world_wake_ms(s->w) - s->now);
+    return s->now - from;
+}
+
+static void test_lost_again(void)
+{
+    struct sim s;
+    unsigned n;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 4);
+    (void) sim_submit(&s, sim_spec(1));
+    ok(lose(&s, 1, 1) == 100 && lose(&s, 1, 1) == 200 && lose(&s, 1, 1) == 400,
+       "each loss doubles the wait");
+    for (n = 3; n < 10; n++)
+        (void) lose(&s, 1, 1);
+    ok(lose(&s, 1, 1) == 51200, "up to 51.2 s");
+    ok(lose(&s, 1, LIVED_MS - 1) == 51200, "a short life changes nothing");
+    ok(lose(&s, 1, LIVED_MS) == 100, "a longer one starts the count anew");
+    for (n = 2; n < LOST_MAX; n++)
+        (void) lose(&s, 1, 1);
+    ok(sim_state(&s, 1, 0) == TASK_STARTING && sim_task(&s, 1, 0)->tries == 0,
+       "none counts as a try");
+    ok(lose(&s, 1, 1) == 0 && !world_workload(s.w, 1), "lost %u times in a "
+       "row, claimed or not: given up", n);
     ok(is(sim_row(&s, "1 1/0", "cause"), "lost"), "with that cause");
     (void) sim_submit(&s, sim_spec(1));
-    for (n = 0; n < LOST_MAX + 5; n++) {
-        if (n == 10)
-            sim_claim(&s, 2, 0, 0, sim_task(&s, 2, 0)->gen);
-        sim_on_block(&s, EVENT_BLOCK_LOST, "b");
+    for (n = 1; sim_on_block(&s, EVENT_BLOCK_LOST, "b") == 0 &&
+         world_workload(s.w, 2); n++) {
         sim_block(&s, "b", 1, "H100", 4);
+        sim_wait(&s, 51200);
     }
-    ok(sim_state(&s, 2, 0) == TASK_STARTING, "a claim in between starts the "
-       "count anew");
-    close_checked(&s, "lost");
+    ok(n == LOST_MAX, "never claimed, lost %u times: the same", n);
+    close_checked(&s, "lost again");
 }
 
 static void test_gang(void)
@@ -599,6 +632,7 @@ static void test_restore(void)
     ok(sim_on_workload(&s, EVENT_RELEASED, 3, false) == -ESTALE,
        "nothing to release");
     ok(sim_on_workload(&s, EVENT_RELEASED, 2, false) == 0, "queued again");
+    sim_wait(&s, LOST_BACKOFF_MS);
     ok(sim_task(&s, 2, 0)->gen == 1 + GEN_STEP + 1,
        "with a generation that never was");
     ok(sim_on_workload(&s, EVENT_RELEASED, 1, true) == 0, "or aborted");
@@ -688,6 +722,7 @@ int main(void)
     test_done();
     test_retries();
     test_lost();
+    test_lost_again();
     test_gang();
     test_abort();
     test_abort_stage();
