@@ -19,9 +19,12 @@
  * is given, and `gone` is never called from inside a call of the owner's.
  */
 enum {
-    OUT_MAX = 64 * 1024 * 1024,        /* queued for one runner */
+    EAGER = 1024 * 1024,               /* queued: write without delay */
+    ORDERS_MAX = 64 * 1024 * 1024,     /* queued: take no more orders */
+    OUT_MAX = 2 * ORDERS_MAX,          /* queued: cut off */
     HELLO_MS = 10 * 1000,              /* to say hello */
-    STALL_MS = 30 * 1000,              /* to read what is queued */
+    STALL_MS = 30 * 1000,              /* to read any of what is queued */
+    PAUSE_MS = 100,                    /* without descriptors to accept */
     CONNS_MAX = 4096,
     READ_SIZE = 64 * 1024,
 };
@@ -33,6 +36,7 @@ struct conn {
     struct watch *watch, *timer;       /* timer: hello's, then a stall's */
     struct buf in, out;
     bool greeted, dead, blocked;       /* blocked: the socket took no more */
+    bool full;                         /* an order was not taken: say drained */
     char block[48];
 };
 
@@ -43,6 +47,7 @@ struct home {
     int fd;
     char *path;
     struct watch *watch;
+    struct watch *pause;               /* while accept is out of descriptors */
     struct watch *soon;                /* flush and bury at the turn's end */
     struct conn *conns, *dead;
     unsigned nconns;
@@ -122,30 +127,82 @@ static void refuse(struct conn *c, const char *text)
     conn_cut(c);
 }
 
-static void flush(struct conn *c)
+static void on_stall(struct watch *w, void *arg);
+
+/* The time to read something begins again whenever something was read. */
+static void wait_writable(struct conn *c, bool took)
 {
-    while (c->out.len > 0 && !c->blocked && !c->dead) {
+    if (c->blocked && !took)
+        return;
+    c->blocked = true;
+    watch_want(c->watch, LOOP_READ | LOOP_WRITE);
+    watch_remove(take(c->timer));
+    c->timer = loop_timer(c->home->loop, STALL_MS, on_stall, c);
+}
+
+static void all_written(struct conn *c)
+{
+    if (c->blocked) {
+        c->blocked = false;
+        watch_remove(take(c->timer));
+        watch_want(c->watch, LOOP_READ);
+    }
+    if (c->full)
+        settle_soon(c->home);
+}
+
+/* Write what the socket takes; true when it took something. */
+static bool flush(struct conn *c)
+{
+    bool took = false;
+
+    while (c->out.len > 0 && !c->dead) {
         ssize_t n = send(c->fd, c->out.data, c->out.len,
                          MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (n > 0) {
+            took = true;
             buf_drop(&c->out, (size_t) n);
         } else if (errno == EAGAIN) {
-            c->blocked = true;
-            watch_want(c->watch, LOOP_READ | LOOP_WRITE);
-            c->timer = loop_timer(c->home->loop, STALL_MS, on_late, c);
+            wait_writable(c, took);
+            return took;
         } else if (errno != EINTR) {
             conn_cut(c);
         }
     }
+    if (!c->dead)
+        all_written(c);
+    return took;
 }
 
-static void unblock(struct conn *c)
+/* A socket counts as writable only when much of it is free: a runner that
+ * reads slowly is seen by trying.
+ */
+static void on_stall(struct watch *w, void *arg)
 {
-    c->blocked = false;
-    watch_remove(take(c->timer));
-    watch_want(c->watch, LOOP_READ);
-    flush(c);
+    struct conn *c = arg;
+
+    (void) w;
+    c->timer = NULL;
+    if (!flush(c))
+        conn_cut(c);
+}
+
+/* The callback may send, and so cut any connection: begin again after each. */
+static void say_drained(struct home *h)
+{
+    struct conn *c = h->conns;
+
+    while (c) {
+        if (!c->full || c->out.len > 0) {
+            c = c->next;
+            continue;
+        }
+        c->full = false;
+        if (h->ops->drained)
+            h->ops->drained(c->block, h->arg);
+        c = h->conns;
+    }
 }
 
 /* The turn's end: write what was queued, then say who is gone. */
@@ -157,8 +214,10 @@ static void settle(struct watch *w, void *arg)
     h->soon = NULL;
     for (struct conn *c = h->conns, *next; c; c = next) {
         next = c->next;
-        flush(c);
+        if (!c->blocked)
+            (void) flush(c);
     }
+    say_drained(h);
     while (h->dead) {
         struct conn *c = h->dead;
 
@@ -253,7 +312,7 @@ static void on_conn(struct watch *w, int fd, unsigned ready, void *arg)
 
     (void) w;
     if (ready & LOOP_WRITE)
-        unblock(c);
+        (void) flush(c);
     if (c->dead || !(ready & LOOP_READ))
         return;
     n = recv(fd, data, sizeof data, MSG_DONTWAIT);
@@ -295,6 +354,15 @@ static void conn_new(struct home *h, int fd)
     h->nconns++;
 }
 
+static void on_pause_over(struct watch *w, void *arg)
+{
+    struct home *h = arg;
+
+    (void) w;
+    h->pause = NULL;
+    watch_want(h->watch, LOOP_READ);
+}
+
 static void on_accept(struct watch *w, int fd, unsigned ready, void *arg)
 {
     struct home *h = arg;
@@ -308,6 +376,11 @@ static void on_accept(struct watch *w, int fd, unsigned ready, void *arg)
             (void) close(peer);
         else
             conn_new(h, peer);
+    }
+    /* Who waits stays waiting, and so the socket ready: look away. */
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        watch_want(h->watch, 0);
+        h->pause = loop_timer(h->loop, PAUSE_MS, on_pause_over, h);
     }
 }
 
@@ -366,7 +439,7 @@ void home_close(struct home *h)
         return;
     for (struct conn *c = h->conns, *next; c; c = next) {
         next = c->next;
-        flush(c);
+        (void) flush(c);
         if (!c->dead)
             conn_free(c);
     }
@@ -377,6 +450,7 @@ void home_close(struct home *h)
         conn_free(c);
     }
     watch_remove(h->soon);
+    watch_remove(h->pause);
     watch_remove(h->watch);
     (void) close(h->fd);
     (void) unlink(h->path);
@@ -385,25 +459,50 @@ void home_close(struct home *h)
     free(h);
 }
 
+static bool fits(const struct conn *c, size_t len, enum wire_kind kind)
+{
+    return c->out.len + len + 4 <= (kind == WIRE_ORDER ? (size_t) ORDERS_MAX
+                                                       : (size_t) OUT_MAX);
+}
+
+static int not_here(const char *block, struct err *err)
+{
+    return err_set(err, ENOTCONN, "the runner of block %s is not here",
+                   block);
+}
+
 int home_send(struct home *h, const char *block, const struct wire_msg *m,
               struct err *err)
 {
     struct conn *c = map_get(h->blocks, block);
     autojson json_t *j = NULL;
     autofree char *body = NULL;
+    size_t len;
 
     if (!c)
-        return err_set(err, ENOTCONN, "the runner of block %s is not here",
-                       block);
+        return not_here(block, err);
     j = wire_write(m);
     body = json_text(j);
-    frame_add(&c->out, body, strlen(body));
-    if (c->out.over) {
-        conn_cut(c);
+    len = strlen(body);
+    if (len > FRAME_MAX)
+        return err_set(err, EMSGSIZE,
+                       "a message of %zu bytes, at most %d are allowed", len,
+                       FRAME_MAX);
+    if (c->out.len >= EAGER && (!c->blocked || !fits(c, len, m->kind)))
+        (void) flush(c);
+    if (c->dead)
+        return not_here(block, err);
+    if (!fits(c, len, m->kind) && m->kind == WIRE_ORDER) {
+        c->full = true;
         return err_set(err, ENOBUFS,
-                       "the runner of block %s does not read: cut off",
-                       block);
+                       "the runner of block %s has %zu bytes to read first",
+                       block, c->out.len);
     }
+    if (!fits(c, len, m->kind)) {
+        conn_cut(c);
+        return not_here(block, err);
+    }
+    frame_add(&c->out, body, len);
     settle_soon(h);
     return 0;
 }

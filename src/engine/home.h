@@ -13,22 +13,38 @@ struct loop;
  * second runner for a block that has one are refused in one line.  Messages of
  * a block that has said hello come through `message` (hello first); `gone`
  * says that the connection ended.  Calls never wait: what is sent is queued
- * (bounded; a runner that reads nothing for long is cut off) and written from
- * the loop, many messages with one write.
+ * and written at the turn's end, many messages with one write, or earlier when
+ * it is much.  A runner that reads is never cut off for being slow; one that
+ * takes nothing for 30 s is, and one that lets 128 MiB pile up.
+ *
+ * Only orders are large, and only orders are ever turned away: with 64 MiB
+ * queued home_send says -ENOBUFS to them, keeps the connection and everything
+ * queued, and says `drained` once the queue is empty.  All other kinds are
+ * still taken, in order.
  */
 struct home_ops {
     /* Is this token right for this block?  */
     bool (*admit)(const char *block, const char *token, void *arg);
     void (*message)(const char *block, const struct wire_msg *m, void *arg);
     void (*gone)(const char *block, void *arg);
+    /* Everything queued for this block is written, and since the last call
+     * some order was turned away: the owner orders what is still to be ordered
+     * again.  Once for any number of -ENOBUFS; from the loop, never from
+     * inside home_send; not when the connection ended first (`gone` is said,
+     * and the next hello settles).  Orders may be sent from inside of it; when
+     * they do not all fit either, it comes again.  May be NULL.
+     */
+    void (*drained)(const char *block, void *arg);
 };
 
 int home_open(struct loop *l, const char *socket_path,
               const struct home_ops *ops, void *arg, struct home **ret,
               struct err *err);
 void home_close(struct home *h);
-/* -ENOTCONN when no runner of that block is here: it will say hello again and
- * the owner settles then.
+/* -ENOTCONN when no runner of that block is here, or this call cut it off: it
+ * will say hello again and the owner settles then.  -ENOBUFS: an order that
+ * does not fit now, see `drained`.  -EMSGSIZE: longer than a frame may be; it
+ * can never be sent, nothing happened.
  */
 int home_send(struct home *h, const char *block, const struct wire_msg *m,
               struct err *err);

@@ -11,13 +11,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 /* The owner: writes down what it hears. */
 static struct {
-    unsigned hellos, others, gone;
+    unsigned hellos, others, gone, drained;
     char last[48];
     struct home *home;             /* answer each hello when set */
 } owner;
@@ -50,8 +51,15 @@ static void gone(const char *block, void *arg)
     owner.gone++;
 }
 
+static void drained(const char *block, void *arg)
+{
+    (void) arg;
+    (void) snprintf(owner.last, sizeof owner.last, "%s", block);
+    owner.drained++;
+}
+
 static const struct home_ops ops = {
-    .admit = admit, .message = message, .gone = gone,
+    .admit = admit, .message = message, .gone = gone, .drained = drained,
 };
 
 static struct loop *loop;
@@ -197,24 +205,132 @@ static void test_reconnect(struct home *h)
     turn();
 }
 
+enum { BIG = 1024 * 1024 };
+
+static struct wire_msg big_order(void)
+{
+    struct wire_msg m = { .kind = WIRE_ORDER, .task = json_object() };
+    autofree char *big = mem_new(BIG + 1);
+
+    memset(big, 'x', BIG);
+    json_put_str(m.task, "run", big);
+    return m;
+}
+
+/* Order without a turn until no more is taken; how many were. */
+static unsigned order_until_full(struct home *h, const char *block)
+{
+    struct wire_msg m = big_order();
+    struct err err = { 0 };
+    unsigned sent = 0;
+    int rc = 0;
+
+    while (sent < 500 && (rc = home_send(h, block, &m, &err)) == 0)
+        sent++;
+    ok(rc == -ENOBUFS && sent >= 60 && sent < 100,
+       "full after %u MiB: %s", sent, err.text);
+    ok(home_send(h, block, &m, NULL) == -ENOBUFS, "and stays so");
+    wire_clear(&m);
+    return sent;
+}
+
+/* Read whatever comes, in frames; how many whole ones, *ret_last the last. */
+static unsigned read_all(int fd, char **ret_last)
+{
+    struct buf in = BUF_INIT(64 * 1024 * 1024);
+    char *data = mem_new(BIG);
+    const char *body = NULL;
+    unsigned frames = 0;
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = recv(fd, data, BIG, MSG_DONTWAIT)) > 0) {
+        (void) buf_add(&in, data, (size_t) n);
+        while (frame_next(&in, &body, &len, NULL) > 0) {
+            free(*ret_last);
+            *ret_last = mem_new(64);
+            (void) snprintf(*ret_last, 64, "%.60s", body);
+            buf_drop(&in, len + 4);
+            frames++;
+        }
+        turn();
+    }
+    ok(in.len == 0, "nothing but whole frames");
+    buf_free(&in);
+    free(data);
+    return frames;
+}
+
+/* Much more than the queue holds in one turn: the runner stays, what was
+ * taken arrives whole and in order, and the owner hears when to go on.
+ */
+static void test_full(struct home *h)
+{
+    struct wire_msg ping = { .kind = WIRE_PING };
+    struct wire_msg order = big_order();
+    autofree char *last = mem_str("");
+    int fd = dial();
+    unsigned sent;
+
+    owner.gone = owner.drained = 0;
+    hello(fd, "slow", "right", 1);
+    hears(fd, "welcome");
+    sent = order_until_full(h, "slow");
+    ok(home_send(h, "slow", &ping, NULL) == 0, "what is no order is taken");
+    turn();
+    ok(owner.gone == 0 && owner.drained == 0 && home_connected(h, "slow"),
+       "it stays");
+    ok(read_all(fd, &last) == sent + 1, "all that was taken is there");
+    ok(strstr(last, "ping") != NULL, "and in order: %s", last);
+    turn();
+    ok(owner.drained == 1 && strcmp(owner.last, "slow") == 0,
+       "drained is said once");
+    ok(home_send(h, "slow", &order, NULL) == 0, "and orders are taken again");
+    ok(read_all(fd, &last) == 0, "at the turn's end");
+    turn();
+    ok(read_all(fd, &last) == 1 && owner.drained == 1 && owner.gone == 0,
+       "not drained again, as none was turned away");
+    wire_clear(&order);
+    (void) close(fd);
+    turn();
+}
+
+/* An order that no frame can hold does not cost the connection. */
+static void test_too_long(struct home *h)
+{
+    struct wire_msg m = { .kind = WIRE_ORDER, .task = json_object() };
+    autofree char *big = mem_new(FRAME_MAX + 1);
+    struct err err = { 0 };
+    int fd = dial();
+
+    memset(big, 'x', FRAME_MAX);
+    json_put_str(m.task, "run", big);
+    hello(fd, "long", "right", 1);
+    hears(fd, "welcome");
+    ok(home_send(h, "long", &m, &err) == -EMSGSIZE, "%s", err.text);
+    turn();
+    hears(fd, "");
+    ok(home_connected(h, "long"), "it stays");
+    wire_clear(&m);
+    (void) close(fd);
+    turn();
+}
+
 /* A runner that reads nothing is cut off, by bytes. */
 static void test_slow(struct home *h)
 {
-    struct wire_msg m = { .kind = WIRE_ORDER, .task = json_object() };
-    autofree char *big = mem_new(1024 * 1024 + 1);
+    struct wire_msg m = { .kind = WIRE_STOP, .command = mem_new(BIG + 1) };
     unsigned sent = 0;
     int fd = dial(), rc = 0;
 
-    memset(big, 'x', 1024 * 1024);
-    json_put_str(m.task, "run", big);
-    owner.gone = 0;
+    memset(m.command, 'x', BIG);
+    owner.gone = owner.drained = 0;
     hello(fd, "slow", "right", 1);
-    while (sent < 200 && (rc = home_send(h, "slow", &m, NULL)) == 0) {
+    while (sent < 500 && (rc = home_send(h, "slow", &m, NULL)) == 0)
         sent++;
-        turn();
-    }
+    ok(rc == -ENOTCONN && sent > 100, "cut off after %u MiB", sent);
+    ok(owner.gone == 0, "not said from inside of the call");
     turn();
-    ok(rc == -ENOBUFS && sent > 30, "cut off after %u MiB", sent);
     ok(owner.gone == 1 && !home_connected(h, "slow"), "and said so");
     wire_clear(&m);
     (void) close(fd);
@@ -243,6 +359,64 @@ static void test_silent(void)
     (void) close(fd);
 }
 
+/* By time: 30 s without a byte read; any byte begins them again. */
+static void test_stall(struct home *h)
+{
+    struct wire_msg m = big_order();
+    autofree char *data = mem_new(BIG);
+    uint64_t now = 1000;
+    ssize_t n;
+    int fd;
+
+    loop_set_clock(loop, fake_now, &now);
+    fd = dial();
+    owner.gone = 0;
+    hello(fd, "stall", "right", 1);
+    for (int i = 0; i < 8; i++)
+        ok(home_send(h, "stall", &m, NULL) == 0, "order %d", i);
+    turn();
+    for (int i = 0; i < 3; i++) {
+        now += 29000;
+        n = recv(fd, data, 64 * 1024, MSG_DONTWAIT);
+        ok(n > 0, "reads a little");
+        turn();
+    }
+    ok(home_connected(h, "stall"), "a slow reader stays");
+    now += 31000;
+    turn();
+    now += 31000;
+    turn();
+    ok(!home_connected(h, "stall") && owner.gone == 1, "one that stops not");
+    wire_clear(&m);
+    (void) close(fd);
+}
+
+/* Without a descriptor left home does not spin: it looks again 100 ms later. */
+static void test_no_descriptors(struct home *h)
+{
+    struct rlimit old, low;
+    uint64_t now = 1000;
+    int fd = dial();
+
+    loop_set_clock(loop, fake_now, &now);
+    ok(getrlimit(RLIMIT_NOFILE, &old) == 0, "the limit");
+    low = old;
+    low.rlim_cur = (rlim_t) fd + 1;
+    ok(setrlimit(RLIMIT_NOFILE, &low) == 0, "no descriptor is left");
+    turn();
+    ok(setrlimit(RLIMIT_NOFILE, &old) == 0, "some are");
+    hello(fd, "late", "right", 1);
+    ok(!home_connected(h, "late"), "home looks away for a moment");
+    now += 99;
+    turn();
+    ok(!home_connected(h, "late"), "of 100 ms");
+    now += 1;
+    turn();
+    ok(home_connected(h, "late"), "and takes it then");
+    (void) close(fd);
+    turn();
+}
+
 int main(void)
 {
     char dir[] = "/tmp/weir-home-XXXXXX";
@@ -262,8 +436,12 @@ int main(void)
     test_refusals();
     test_talk(h);
     test_reconnect(h);
+    test_full(h);
+    test_too_long(h);
     test_slow(h);
     test_silent();
+    test_stall(h);
+    test_no_descriptors(h);
     home_close(h);
     ok(stat(path, &st) < 0, "the socket goes with it");
     loop_close(loop);
