@@ -96,7 +96,7 @@ def rate(opts):
         best["weir"] = max(best.get("weir", 0), got)
         say("rate", of="weir", tasks=opts.tasks, width=width,
             per_s=round(got, 1))
-    for width in (1, 2, 4, 8, 16):
+    for width in (1, 2, 4, 8, 16, 64):
         got = xargs_rate(opts.tasks, width)
         best["xargs"] = max(best.get("xargs", 0), got)
         say("rate", of="xargs -P", tasks=opts.tasks, width=width,

@@ -19,6 +19,15 @@ def expected(path):
     return int(m.group(1)) if m else 0
 
 
+def quiet(tap, weir):
+    """What says nothing has an empty log, not none."""
+    wid = weir.cli("run", "--detach", "--", "true", check=True).stdout.strip()
+    weir.client.wait(wid)
+    r = weir.cli("logs", wid)
+    tap.equal((r.returncode, r.stdout, r.stderr), (0, "", ""),
+              "the log of a command without output is empty")
+
+
 def run(tap):
     files = sorted(f for f in os.listdir(FOLDER)
                    if f.endswith((".yaml", ".json")))
@@ -33,6 +42,7 @@ def run(tap):
             tap.ok(r.returncode == expected(path),
                    f"weir run {name} ends with {expected(path)}",
                    f"status {r.returncode}", r.stdout[-1500:], r.stderr)
+        quiet(tap, weir)
         lasting = [w for w in weir.client.workloads() if w["state"] != "ended"]
         tap.none(lasting, "weir run waited for the end of each")
         tap.none(weir.faults(), "nothing in the log that no run may have")
