@@ -25,11 +25,10 @@ int role_parse(const char *s, enum role *ret);     /* -EINVAL; not "none" */
 
 struct who {
     enum role role;
-    char id[96];                       /* "uid:1000", "token:ab12"; "anonymous" */
+    char id[96];                       /* "uid:1000", "token:ab12"... */
     char token[48];                    /* "" for a uid */
     char tenant[SPEC_MAX_NAME + 1];    /* the token's */
-    struct event_user user;            /* uid and gid; the name may be missing: see
-                                          auth_caller */
+    struct event_user user;            /* name missing: see auth_caller */
 };
 
 /* 0; -ENOKEY: who they are is not known (401); -EACCES: it is, and they may

@@ -21,7 +21,7 @@ struct follower {
     struct who who;
     uint64_t workload;
     uint32_t task, rank, gen;          /* gen 0: the first attempt to come */
-    uint64_t offset, end;              /* end: where to stop; UINT64_MAX: nowhere */
+    uint64_t offset, end;              /* end: where to stop */
     bool follow;
 };
 
@@ -222,7 +222,8 @@ static bool probe(struct call *c, const struct follower *f,
     rc = f->gen ? log_read(c->api, f, &byte, 1, ret, &err) : -ENOENT;
     if (rc == 0)
         return true;
-    if (rc == -ENOENT) {               /* nothing was written: logs go with their workload */
+    if (rc == -ENOENT) {
+        /* Nothing was written: logs go with their workload. */
         *ret = (struct service_log) { .start = f->offset };
         return true;
     }

@@ -8,4 +8,5 @@ struct api;
  * after all followers that have reached the end of what was written.
  */
 struct followers *followers_new(struct api *a);
-void followers_free(struct followers *fs); /* all streams are over; NULL is fine */
+/* When all streams are over; NULL is fine. */
+void followers_free(struct followers *fs);

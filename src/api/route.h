@@ -24,7 +24,7 @@ enum arg_kind {
     ARG_WORD,                          /* one of `words`, blank between */
     ARG_CURSOR,                        /* EPOCH:N */
     ARG_WORKLOAD,                      /* w12 */
-    ARG_FIELDS,                        /* members of the answer's schema, commas between */
+    ARG_FIELDS,                        /* members of a schema, commas between */
     ARG_PARAM,                         /* NAME=VALUE, repeatable */
 };
 
@@ -38,7 +38,7 @@ struct arg {
 
 enum body_kind {
     BODY_NONE,
-    BODY_JSON,                         /* an object; may be left out when nothing in it is required */
+    BODY_JSON,                         /* an object; {} when left out */
     BODY_DOCUMENT,                     /* YAML or JSON, as src/spec reads it */
 };
 

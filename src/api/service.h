@@ -25,7 +25,7 @@ typedef void (*service_done_f)(int rc, uint64_t seq, uint64_t workload,
 /* A piece of a log. */
 struct service_log {
     uint64_t start;                    /* offset of the first byte given: later
-                                          than asked when older bytes are gone */
+                                          than asked when that is gone */
     size_t len;
     uint64_t end;                      /* bytes written so far */
 };
@@ -45,10 +45,12 @@ struct service_ops {
     /* Start an online backup into a file of the control plane's machine. */
     void (*backup)(const char *file, service_done_f done, void *done_arg,
                    void *arg);
-    /* "" when all is well; else why writes are refused right now (disk full). */
+    /* "" when all is well; else why writes are refused right now. */
     const char *(*trouble)(void *arg);
-    json_t *(*stat)(void *arg);        /* version, uptime, store, engines; caller owns */
-    bool (*single_user)(void *arg);    /* started without root: own user alone */
+    /* Version, uptime, store, engines; caller owns. */
+    json_t *(*stat)(void *arg);
+    /* Started without root: serves its own user alone. */
+    bool (*single_user)(void *arg);
 };
 
 struct service {

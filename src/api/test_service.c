@@ -32,7 +32,7 @@ struct test_service {
     struct store *store;
     struct api *api;
     struct effect *first, **last;      /* in order of seq; refused: seq 0 */
-    struct map *logs;                  /* struct buf by "workload/task/rank/gen" */
+    struct map *logs;                  /* struct buf by log_key */
     struct watch *flush, *refuse;
     struct effect *refused;
     char trouble[128];

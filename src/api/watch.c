@@ -25,12 +25,12 @@ enum {
     RING_BYTES = 32 * 1024 * 1024,
     READ_MAX = 512,                    /* events read in a turn */
     WAKES = 256,                       /* watchers woken in a turn */
-    PAUSE_MS = 3,                      /* to the next turn when there are more */
+    PAUSE_MS = 3,                      /* to the next turn, if there is one */
     LOOKS = 2048,                      /* and looked at */
     PAGES = 4,                         /* of the store read for laggards */
     PAGE_EVENTS = 256,
     PAGE_BYTES = 65536,
-    BEAT_MS = 15000,                   /* a comment when there was nothing else */
+    BEAT_MS = 15000,                   /* without a word: a comment is sent */
     TICK_MS = 1000,
 };
 

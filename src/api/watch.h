@@ -12,6 +12,7 @@ struct api;
  * loop is bounded, whatever the number of watchers.
  */
 struct watchers *watchers_new(struct api *a);
-void watchers_free(struct watchers *ws);   /* all streams are over; NULL is fine */
+/* When all streams are over; NULL is fine. */
+void watchers_free(struct watchers *ws);
 void watchers_durable(struct watchers *ws, uint64_t seq);
 unsigned watchers_count(const struct watchers *ws);

@@ -23,8 +23,7 @@
  * its body; a sweep every second shuts down those that passed it.
  */
 enum {
-    POOL_BYTES = 32 * 1024,            /* MHD's memory per connection: a head and
-                                          what it makes of it */
+    POOL_BYTES = 32 * 1024,            /* MHD's memory per connection */
     RUNS = 4,
     SWEEP_MS = 1000,
     CLOSE_MS = 300,                    /* what http_close waits for clients */

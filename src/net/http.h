@@ -37,7 +37,7 @@ enum {
 
 /* The other end. */
 struct http_peer {
-    bool local;                        /* Unix socket: the kernel vouches for uid, gid */
+    bool local;                        /* the kernel vouches for uid and gid */
     uint32_t uid, gid;
     char from[64];                     /* "unix", or the address */
     char subject[128];                 /* CN of a client certificate that was

@@ -41,8 +41,8 @@ struct http_req {
 struct http_conn {
     struct http_conn *next, *prev;
     int fd;
-    bool busy;                         /* a request is being worked on: no deadline */
-    bool checked;                      /* the client's certificate was looked at */
+    bool busy;                         /* with a request: no deadline */
+    bool checked;                      /* its certificate was looked at */
     uint64_t deadline_ms;
     struct http_peer peer;
 };
