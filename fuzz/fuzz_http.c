@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t line = end ? (size_t) (end - data) : size;
     autofree char *head = mem_strn((const char *) data, line);
     size_t rest = end ? size - line - 1 : 0;
-    autofree char *body = mem_strn(end ? (const char *) end + 1 : "", rest);
+    autofree char *body = mem_dup(end ? (const char *) end + 1 : "", rest);
     char *target = strchr(head, ' ');
 
     if (!target)
