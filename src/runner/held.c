@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "runner/keeper.h"
 #include "runner/logfile.h"
-#include "runner/reap.h"
+#include "runner/transient.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,13 +20,12 @@
 
 /* A keeper that ends has written its report.  One that was killed has not:
  * then its lease is lost, and it ends only after nothing of it is left
- * (`sweep`).
+ * (sweep.c).
  */
-enum { SWEEP_MS = 20, FIND_MS = 20 };
+enum { FIND_MS = 20, RETELL_MS = 100 };
 
-static void sweep(struct watch *w, void *arg);
 static void on_find(struct watch *w, void *arg);
-static void tell(struct held *h, int value);
+static void tell_now(struct held *h);
 
 struct held *held_new(struct runner *r, const struct lease_id *id)
 {
@@ -44,6 +43,7 @@ static void unwatch(struct held *h)
     watch_remove(take(h->watch));
     watch_remove(take(h->timer));
     watch_remove(take(h->grace));
+    watch_remove(take(h->retell));
     if (h->pidfd >= 0)
         (void) close(take_fd(h->pidfd));
     if (h->pid)
@@ -62,6 +62,16 @@ void held_free(struct held *h)
 static void complain(const struct held *h, const char *what, const char *why)
 {
     log_say(LOG_ERROR, what, "lease", h->name, "why", why, NULL);
+}
+
+/* Try again later: `cb` is for h->timer.  The first time is worth a line. */
+static void try_later(struct held *h, const char *what, const char *why,
+                      loop_timer_f cb)
+{
+    if (!h->wait_ms)
+        complain(h, what, why);
+    h->timer = loop_timer(h->runner->loop, transient_wait(&h->wait_ms), cb,
+                          h);
 }
 
 static void ended(struct held *h)
@@ -89,11 +99,12 @@ void held_end_unstarted(struct held *h, const char *cause)
 {
     h->report.ended_ms = clock_wall_ms();
     (void) snprintf(h->report.cause, sizeof h->report.cause, "%s", cause);
-    keep_report(h);
+    if (h->made)
+        keep_report(h);
     ended(h);
 }
 
-static void end_lost(struct held *h)
+void held_end_lost(struct held *h)
 {
     h->report = (struct report) {
         .cause = "lost",
@@ -106,13 +117,30 @@ static void end_lost(struct held *h)
     ended(h);
 }
 
+static void keeper_gone(struct held *h);
+
+static void on_gone(struct watch *w, void *arg)
+{
+    struct held *h = arg;
+
+    (void) w;
+    h->timer = NULL;
+    keeper_gone(h);
+}
+
 static void keeper_gone(struct held *h)
 {
     struct record rec = { 0 };
     struct err err = { 0 };
+    int rc;
 
     unwatch(h);
-    if (record_read(&h->runner->records, &h->id, &rec, &err) < 0)
+    rc = record_read(&h->runner->records, &h->id, &rec, &err);
+    if (transient(rc)) {
+        try_later(h, "its report is not read yet", err.text, on_gone);
+        return;
+    }
+    if (rc < 0)
         complain(h, "cannot read its record", err.text);
     h->started = rec.started;
     h->report = rec.report;
@@ -120,38 +148,9 @@ static void keeper_gone(struct held *h)
         ended(h);
     } else {
         complain(h, "its keeper was killed", "no report");
-        sweep(NULL, h);
+        held_sweep(h);
     }
     record_clear(&rec);
-}
-
-static bool is_keeper(pid_t pid, void *arg)
-{
-    struct runner *r = arg;
-
-    return map_get_id(r->keepers, (uint64_t) pid) != NULL;
-}
-
-/* Kill what a dead keeper left, look again a moment later, and only when
- * nothing was found say that the lease has ended.  What was its child is ours
- * now, being the next subreaper; after a restart it may be anybody's, and is
- * known by its group or its environment.
- */
-static void sweep(struct watch *w, void *arg)
-{
-    struct held *h = arg;
-    unsigned n = cgroup_kill(&h->runner->cgroup, h->name);
-
-    (void) w;
-    n += reap_children(is_keeper, h->runner);
-    n += reap_by_lease(h->name);
-    h->timer = NULL;
-    if (n > 0) {
-        h->timer = loop_timer(h->runner->loop, SWEEP_MS, sweep, h);
-        return;
-    }
-    cgroup_remove(&h->runner->cgroup, h->name);
-    end_lost(h);
 }
 
 void held_reap(struct runner *r)
@@ -182,6 +181,7 @@ static int fork_keeper(struct held *h, const struct order *o, int record,
 {
     struct keeper k = {
         .dir = h->runner->conf->dir, .id = &h->id, .lease = h->name,
+        .block = h->runner->mark,
         .order = o, .account = account_of(h->runner, o),
         .cgroup = &h->runner->cgroup, .record = record,
         .log_bytes = h->runner->conf->log_bytes,
@@ -215,15 +215,15 @@ static void refuse(struct held *h, const char *why, const char *cause)
 
 static int read_order(struct held *h, struct order *ret, struct err *err)
 {
-    autojson json_t *task = take(h->task);
+    autojson json_t *task = json_incref(h->task);
     int rc = task ? 0 : record_read_order(&h->runner->records, &h->id, &task,
                                           err);
 
     return rc < 0 ? rc : order_read(task, ret, err);
 }
 
-/* "claimed" is written before the fork: whatever happens from then on, this
- * generation is not started again.
+/* "claimed" is written before the fork: whatever happens to us from then on,
+ * no other runner starts this generation.
  */
 static int claim_and_fork(struct held *h, const struct order *o,
                           struct err *err)
@@ -231,28 +231,79 @@ static int claim_and_fork(struct held *h, const struct order *o,
     autoclose int record = -1;
     int rc = record_open(&h->runner->records, &h->id, true, &record, err);
 
-    if (rc == 0)
+    if (rc == 0 && !h->claimed)
         rc = record_add_claimed(record, err);
-    return rc == 0 ? fork_keeper(h, o, record, err) : rc;
+    if (rc < 0)
+        return rc;
+    h->claimed = true;
+    return fork_keeper(h, o, record, err);
+}
+
+static void on_room(struct watch *w, void *arg);
+
+static void start(struct held *h)
+{
+    struct err err = { 0 };
+    struct order o = { 0 };
+    int rc = read_order(h, &o, &err);
+    bool wrong = rc == -EINVAL;
+
+    if (rc == 0) {
+        rc = claim_and_fork(h, &o, &err);
+        order_clear(&o);
+    }
+    if (rc == 0) {
+        json_decref(take(h->task));
+        h->wait_ms = 0;
+    } else if (transient(rc)) {
+        try_later(h, "not started yet", err.text, on_room);
+    } else {
+        refuse(h, err.text, wrong ? "refused" : "lost");
+    }
 }
 
 void held_start(struct held *h)
 {
-    struct err err = { 0 };
-    struct order o;
-    int rc;
-
-    if (h->state != HELD_NEW)
+    if (h->state != HELD_NEW || h->granted)
         return;
-    rc = read_order(h, &o, &err);
-    if (rc < 0) {
-        refuse(h, err.text, rc == -EINVAL ? "refused" : "lost");
+    h->granted = true;
+    if (h->made)
+        start(h);
+}
+
+/* A grant may come before the record is there: home saw it in a hello. */
+void held_order(struct held *h)
+{
+    struct err err = { 0 };
+    int rc = record_make(&h->runner->records, &h->id, h->task, &err);
+
+    if (transient(rc)) {
+        try_later(h, "order not taken yet", err.text, on_room);
         return;
     }
-    rc = claim_and_fork(h, &o, &err);
-    order_clear(&o);
-    if (rc < 0)
-        refuse(h, err.text, "lost");
+    if (rc < 0) {
+        complain(h, "order not taken", err.text);
+        held_end_unstarted(h, "lost");
+        return;
+    }
+    h->made = true;
+    h->wait_ms = 0;
+    if (h->granted)
+        start(h);
+    else
+        runner_claim(h);
+}
+
+static void on_room(struct watch *w, void *arg)
+{
+    struct held *h = arg;
+
+    (void) w;
+    h->timer = NULL;
+    if (h->made)
+        start(h);
+    else
+        held_order(h);
 }
 
 /* Find. */
@@ -273,26 +324,28 @@ static void look(struct held *h)
     const struct records *r = &h->runner->records;
     struct record rec = { 0 };
     autoclose int fd = -1;
-    bool alive;
+    bool gone;
+    int rc;
 
     if (record_read(r, &h->id, &rec, NULL) == 0 && rec.has_started)
         fd = (int) syscall(SYS_pidfd_open, rec.started.keeper, 0);
     record_clear(&rec);
     /* Alive after the pidfd was opened: so the pidfd is the keeper's. */
-    alive = record_read(r, &h->id, &rec, NULL) == 0 && rec.alive;
+    rc = record_read(r, &h->id, &rec, NULL);
+    gone = rc == -ENOENT || (rc == 0 && !rec.alive);
     record_clear(&rec);
-    if (!alive) {
+    if (gone) {
         keeper_gone(h);
         return;
     }
-    if (fd < 0 || loop_fd(h->runner->loop, fd, LOOP_READ, on_pidfd, h,
-                          &h->watch, NULL) < 0) {
+    if (rc < 0 || fd < 0 || loop_fd(h->runner->loop, fd, LOOP_READ, on_pidfd,
+                                    h, &h->watch, NULL) < 0) {
         h->timer = loop_timer(h->runner->loop, FIND_MS, on_find, h);
         return;
     }
     h->pidfd = take_fd(fd);
     if (h->untold != HELD_NOTHING)
-        tell(h, h->untold);
+        tell_now(h);
     runner_tell_soon(h->runner);
 }
 
@@ -323,43 +376,81 @@ static void find_state(struct held *h, const struct record *rec)
         keeper_gone(h);
 }
 
-void held_find(struct runner *r, const struct lease_id *id)
+/* Cut short because it was over, and then we were killed.  Only a record that
+ * was read, and says that nobody has claimed it, is that.
+ */
+static void retire(struct held *h, const char *why)
 {
-    struct held *h = held_new(r, id);
-    struct record rec = { 0 };
     struct err err = { 0 };
-    int rc = record_read(&r->records, id, &rec, &err);
-    autojson json_t *task = NULL;
 
-    if (rc == 0)
-        rc = record_read_order(&r->records, id, &task, &err);
-    if (rc == 0) {
-        find_state(h, &rec);
-    } else {
-        /* Cut short because it was over, and then we were killed. */
-        log_say(LOG_WARN, "no order in a record", "lease", h->name, "why",
-                err.text, NULL);
-        (void) record_retire(&r->records, id, NULL);
-        held_free(h);
+    log_say(LOG_WARN, "no order in a record", "lease", h->name, "why", why,
+            NULL);
+    if (record_retire(&h->runner->records, &h->id, &err) < 0)
+        complain(h, "record stays", err.text);
+    held_free(h);
+}
+
+int held_find(struct runner *r, const struct lease_id *id, struct err *err)
+{
+    struct record rec = { 0 };
+    struct err why = { 0 };
+    autojson json_t *task = NULL;
+    struct held *h;
+    int rc = record_read(&r->records, id, &rec, err);
+
+    if (rc < 0)
+        return rc;
+    rc = record_read_order(&r->records, id, &task, &why);
+    if (rc < 0 && rc != -EINVAL && rc != -EFBIG) {
+        record_clear(&rec);
+        return err_set(err, -rc, "%s", why.text);
     }
+    h = held_new(r, id);
+    h->made = true;
+    if (rc < 0 && !rec.claimed && !rec.alive && !rec.has_report)
+        retire(h, why.text);
+    else
+        find_state(h, &rec);
     record_clear(&rec);
+    return 0;
 }
 
 /* Stop. */
 
-/* A keeper that is still looked for hears of it when it is found. */
-static void tell(struct held *h, int value)
+static void on_retell(struct watch *w, void *arg)
 {
-    int rc = 0;
+    struct held *h = arg;
 
-    if (h->pid)
-        rc = keeper_tell(h->pid, value);
-    else if (h->pidfd >= 0)
-        rc = keeper_tell_fd(h->pidfd, value);
-    else
-        h->untold = value;
+    (void) w;
+    h->retell = NULL;
+    tell_now(h);
+}
+
+/* A keeper that is still looked for hears of it when it is found, one whose
+ * queue of signals is full in a moment.
+ */
+static void tell_now(struct held *h)
+{
+    int rc;
+
+    if (!h->pid && h->pidfd < 0)
+        return;
+    rc = h->pid ? keeper_tell(h->pid, h->untold)
+                : keeper_tell_fd(h->pidfd, h->untold);
+    if (rc == -EAGAIN) {
+        h->retell = loop_timer(h->runner->loop, RETELL_MS, on_retell, h);
+        return;
+    }
+    h->untold = HELD_NOTHING;
     if (rc < 0 && rc != -ESRCH)
         complain(h, "signal its keeper", strerror(-rc));
+}
+
+static void tell(struct held *h, int value)
+{
+    h->untold = value;
+    watch_remove(take(h->retell));
+    tell_now(h);
 }
 
 static void on_grace(struct watch *w, void *arg)

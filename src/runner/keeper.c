@@ -8,6 +8,7 @@
 #include "runner/reap.h"
 #include "runner/record.h"
 #include "runner/task.h"
+#include "runner/transient.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -241,7 +242,10 @@ static void judge(const struct life *l, struct report *r)
 
     r->status = WIFSIGNALED(l->wait_status) ? -WTERMSIG(l->wait_status)
                                             : WEXITSTATUS(l->wait_status);
-    if (f->code) {
+    if (f->code && transient(-f->code)) {
+        cause = "lost";
+        r->status = 0;
+    } else if (f->code) {
         cause = "refused";
         r->status = f->status;
     } else if (r->status && l->k->order->memory &&
@@ -280,12 +284,17 @@ static void leave_report(struct life *l, struct report *r)
         (void) poll(NULL, 0, RETRY_MS);
 }
 
-static void refuse(struct life *l, const char *text, struct report *r)
+/* Nothing was started: for what is wrong with the order it is refused; when
+ * the machine had no room it is lost, and somebody else's to try again.
+ */
+static void refuse(struct life *l, int rc, const char *text, struct report *r)
 {
     autofree char *line = mem_printf("cannot start the task: %s", text);
 
     say(l, line);
     *r = (struct report) { .cause = "refused", .status = 126 };
+    if (transient(rc))
+        *r = (struct report) { .cause = "lost" };
     r->ended_ms = clock_wall_ms();
 }
 
@@ -316,7 +325,7 @@ static void live(struct life *l, struct report *r)
         rc = spawn(l, NULL, &l->pid, &err);
     }
     if (rc < 0) {
-        refuse(l, err.text, r);
+        refuse(l, rc, err.text, r);
         return;
     }
     l->started.task = l->pid;
@@ -336,7 +345,7 @@ static _Noreturn void keep(const struct keeper *k)
         .k = k,
         .task = {
             .order = k->order, .lease = k->lease, .cgroup = k->cgroup,
-            .account = k->account, .keeper = getpid(),
+            .account = k->account, .block = k->block, .keeper = getpid(),
         },
     };
 

@@ -19,6 +19,7 @@ struct keeper {
     const char *dir;           /* the runner's */
     const struct lease_id *id;
     const char *lease;         /* "w12/3.0#2@1" */
+    const char *block;         /* see task.h */
     const struct order *order;
     const struct account *account;
     const struct cgroup *cgroup;

@@ -2,9 +2,11 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "runner/transient.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,15 +16,18 @@
 
 enum { CHILDREN_MAX = 16 * 1024 * 1024, ENVIRON_MAX = 8 * 1024 * 1024 };
 
+/* 0: there is none, or no such process; -errno: could not look. */
 static pid_t parent_of(pid_t pid)
 {
     autofree char *stat = NULL;
     char path[64];
     const char *p;
+    int rc;
 
     (void) snprintf(path, sizeof path, "/proc/%ld/stat", (long) pid);
-    if (fs_read(path, 4096, &stat, NULL, NULL) < 0)
-        return 0;
+    rc = fs_read(path, 4096, &stat, NULL, NULL);
+    if (rc < 0)
+        return transient(rc) ? rc : 0;
     p = strrchr(stat, ')');            /* the name may hold anything */
     if (!p || strlen(p) < 4)
         return 0;
@@ -31,11 +36,12 @@ static pid_t parent_of(pid_t pid)
 
 typedef unsigned (*visit_f)(pid_t pid, void *arg);
 
+/* The sum of what was said; 1 when there was no looking. */
 static unsigned each_process(visit_f visit, void *arg)
 {
     DIR *proc = opendir("/proc");
     struct dirent *e;
-    unsigned n = 0;
+    unsigned n = proc ? 0 : 1;
 
     while (proc && (e = readdir(proc)))
         if (isdigit((unsigned char) e->d_name[0]))
@@ -62,8 +68,9 @@ static unsigned kill_one(pid_t pid, const struct children *c)
 static unsigned visit_child(pid_t pid, void *arg)
 {
     const struct children *c = arg;
+    pid_t parent = parent_of(pid);
 
-    return parent_of(pid) == c->self ? kill_one(pid, c) : 0;
+    return parent < 0 ? 1 : parent == c->self ? kill_one(pid, c) : 0;
 }
 
 unsigned reap_children(reap_spare_f spare, void *arg)
@@ -89,18 +96,34 @@ unsigned reap_children(reap_spare_f spare, void *arg)
     return n;
 }
 
-static bool has_entry(const char *env, size_t len, const char *want)
+/* The value of the entry that begins with `name` ("WEIR_LEASE="), or NULL.
+ * The text ends with a NUL, also where the last entry does not.
+ */
+static const char *entry(const char *env, size_t len, const char *name)
 {
-    size_t size = strlen(want) + 1;
-
     for (const char *p = env; p < env + len; p += strlen(p) + 1)
-        if ((size_t) (env + len - p) >= size && memcmp(p, want, size) == 0)
-            return true;
-    return false;
+        if (strncmp(p, name, strlen(name)) == 0)
+            return p + strlen(name);
+    return NULL;
+}
+
+struct search {
+    const char *block;
+    reap_match_f match;
+    void *arg;
+};
+
+static bool is_theirs(const struct search *s, const char *env, size_t len)
+{
+    const char *block = entry(env, len, "WEIR_BLOCK=");
+    const char *lease = entry(env, len, "WEIR_LEASE=");
+
+    return block && lease && strcmp(block, s->block) == 0 &&
+           s->match(lease, s->arg);
 }
 
 /* The pidfd is opened before the look, so that the process that is killed is
- * the one that was looked at.
+ * the one that was looked at.  1: could not look.
  */
 static unsigned visit_lease(pid_t pid, void *arg)
 {
@@ -108,18 +131,22 @@ static unsigned visit_lease(pid_t pid, void *arg)
     autofree char *env = NULL;
     char path[64];
     size_t len = 0;
+    int rc;
 
+    if (fd < 0)
+        return transient(-errno);
     (void) snprintf(path, sizeof path, "/proc/%ld/environ", (long) pid);
-    if (fd < 0 || fs_read(path, ENVIRON_MAX, &env, &len, NULL) < 0 ||
-        !has_entry(env, len, arg))
-        return 0;
-    (void) syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-    return 1;
+    rc = fs_read(path, ENVIRON_MAX, &env, &len, NULL);
+    if (rc < 0)
+        return transient(rc);
+    if (is_theirs(arg, env, len))
+        (void) syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+    return 0;
 }
 
-unsigned reap_by_lease(const char *lease)
+bool reap_by_lease(const char *block, reap_match_f match, void *arg)
 {
-    autofree char *want = mem_printf("WEIR_LEASE=%s", lease);
+    struct search s = { block, match, arg };
 
-    return each_process(visit_lease, want);
+    return each_process(visit_lease, &s) == 0;
 }

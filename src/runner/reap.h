@@ -5,15 +5,19 @@
 
 /* reap - ends what a lease left behind. */
 
-/* Kill every child of this process for which `spare` says no; how many.  A
- * subreaper's children are, sooner or later, all its orphaned descendants:
- * repeated until there is none, this leaves nothing.
+/* Kill every child of this process for which `spare` says no; how many, and
+ * not none when it could not be seen.  A subreaper's children are, sooner or
+ * later, all its orphaned descendants: repeated until there is none, this
+ * leaves nothing.
  */
 typedef bool (*reap_spare_f)(pid_t pid, void *arg);
 unsigned reap_children(reap_spare_f spare, void *arg);
 
 /* Kill every process, of anybody's, whose environment says that it belongs to
- * this lease ("w12/3.0#2@1"); how many.  For what no living process of ours
- * is the parent of.
+ * this block (task.h) and to a lease ("w12/3.0#2@1") for which `match` says
+ * yes; one walk over all processes.  For what no living process of ours is the
+ * parent of.  False when some process could not be looked at, for want of a
+ * descriptor or memory.
  */
-unsigned reap_by_lease(const char *lease);
+typedef bool (*reap_match_f)(const char *lease, void *arg);
+bool reap_by_lease(const char *block, reap_match_f match, void *arg);

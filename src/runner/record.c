@@ -177,8 +177,10 @@ static int read_all(int fd, char **ret, size_t *ret_len, struct err *err)
     struct stat st;
     ssize_t n;
 
-    if (fstat(fd, &st) < 0 || st.st_size > RECORD_MAX)
-        return err_set(err, EFBIG, "record: too large or not there");
+    if (fstat(fd, &st) < 0)
+        return err_set(err, errno, "record: %s", strerror(errno));
+    if (st.st_size > RECORD_MAX)
+        return err_set(err, EFBIG, "record: too large");
     text = mem_new((size_t) st.st_size + 1);
     n = pread(fd, text, (size_t) st.st_size, 0);
     if (n < 0)

@@ -74,7 +74,7 @@ static void send_started(struct held *h)
     link_send(h->runner->link, &m);
 }
 
-static void send_claim(struct held *h)
+void runner_claim(struct held *h)
 {
     struct wire_msg m = message(WIRE_CLAIM, h);
 
@@ -106,7 +106,7 @@ void runner_tell_soon(struct runner *r)
 
 static void end_if_done(struct runner *r)
 {
-    if (r->quitting && r->running == 0)
+    if ((r->quitting || r->ending) && r->running == 0)
         loop_stop(r->loop);
 }
 
@@ -131,8 +131,8 @@ static void repeat(struct held *h)
 {
     if (h->state == HELD_ENDED)
         send_ended(h);
-    else if (h->state == HELD_NEW)
-        send_claim(h);
+    else if (h->state == HELD_NEW && h->made && !h->granted)
+        runner_claim(h);
     else if (h->told)
         send_started(h);
 }
@@ -141,21 +141,15 @@ static void on_order(struct runner *r, const struct wire_msg *m)
 {
     struct lease_id id = { m->key, m->gen, m->epoch };
     struct held *h = find(r, m);
-    struct err err = { 0 };
 
+    r->quitting = false;
     if (h) {
         repeat(h);
         return;
     }
     h = held_new(r, &id);
-    if (record_make(&r->records, &id, m->task, &err) == 0) {
-        h->task = json_incref(m->task);
-        send_claim(h);
-        return;
-    }
-    log_say(LOG_ERROR, "order not taken", "lease", h->name, "why", err.text,
-            NULL);
-    held_end_unstarted(h, "lost");
+    h->task = json_incref(m->task);
+    held_order(h);
 }
 
 static void forget(struct held *h)
@@ -228,6 +222,7 @@ static void on_welcome(struct runner *r)
     size_t pos = 0;
 
     r->welcome = true;
+    r->quitting = false;
     link_welcome(r->link);
     while ((h = map_next(r->held, &pos, NULL)))
         if (h->state == HELD_ENDED)
@@ -373,13 +368,33 @@ static void on_term(int sig, void *arg)
     struct runner *r = arg;
 
     (void) sig;
-    r->quitting = true;
+    r->ending = true;
     end_if_done(r);
 }
 
+struct scan {
+    struct runner *runner;
+    struct err *err;
+    int rc;
+};
+
 static void on_lease(const struct lease_id *id, void *arg)
 {
-    held_find(arg, id);
+    struct scan *s = arg;
+
+    if (s->rc == 0)
+        s->rc = held_find(s->runner, id, s->err);
+}
+
+/* A record that cannot be read may be of something that runs: rather no runner
+ * for now, and another attempt by whoever starts it, than a wrong word to home.
+ */
+static int find_leases(struct runner *r, struct err *err)
+{
+    struct scan s = { r, err, 0 };
+    int rc = records_scan(&r->records, on_lease, &s, err);
+
+    return rc < 0 ? rc : s.rc;
 }
 
 /* Has the machine started anew since we were here last? */
@@ -419,9 +434,9 @@ static int open_limits(struct runner *r, struct err *err)
     if (stat(r->conf->dir, &st) < 0)
         return err_set(err, errno, "'%s': %s", r->conf->dir,
                        strerror(errno));
-    (void) snprintf(name, sizeof name, "weir-%s-%" PRIx64 "-%" PRIx64,
-                    r->conf->block, (uint64_t) st.st_dev,
-                    (uint64_t) st.st_ino);
+    (void) snprintf(r->mark, sizeof r->mark, "%" PRIx64 "-%" PRIx64,
+                    (uint64_t) st.st_dev, (uint64_t) st.st_ino);
+    (void) snprintf(name, sizeof name, "weir-%s-%s", r->conf->block, r->mark);
     cgroup_open(&r->cgroup, name);
     text = mem_printf("%s %ld\n", r->cgroup.limits, (long) getpid());
     return fs_write(path, text, strlen(text), 0600, false, err);
@@ -460,7 +475,7 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = check_boot(r, err);
     if (rc == 0)
-        rc = records_scan(&r->records, on_lease, r, err);
+        rc = find_leases(r, err);
     return rc == 0 ? note_boot(r, err) : rc;
 }
 

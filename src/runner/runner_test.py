@@ -6,6 +6,7 @@ Usage: runner_test.py WEIR_RUNNER [NAME...]
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -125,12 +126,13 @@ class Block:
         self.epoch = time.monotonic_ns() % 10**9 + 1   # tells our processes
         self.home = Home(self.dir + "/home")
         self.proc = None
+        self.user = None               # runs as, when not as ourselves
 
     def start(self, accept=True):
         self.proc = subprocess.Popen(
             [RUNNER, "--block", "local", "--home", self.home.path, "--dir",
              self.state, "--token-file", self.dir + "/token", *self.args],
-            start_new_session=True)
+            start_new_session=True, user=self.user, group=self.user)
         return self.home.accept() if accept else None
 
     def lease(self, key, gen=1):
@@ -217,16 +219,28 @@ class Block:
                 found.append(int(pid))
         return found
 
+    @staticmethod
+    def of(name):
+        """Pids of the block of that name."""
+        want = f"WEIR_BLOCK={name}".encode()
+        return [int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))
+                if want in (read(f"/proc/{pid}/environ", "rb")
+                            or b"").split(b"\0")]
+
     def marked(self):
         """Pids that have our mark in their environment."""
         return [int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))
                 if self.mark.encode() in (read(f"/proc/{pid}/environ", "rb")
                                           or b"")]
 
+    def name(self):
+        """What tells our tasks from those of another block's."""
+        st = os.stat(self.state)
+        return f"{st.st_dev:x}-{st.st_ino:x}"
+
     def groups(self):
         """Control groups of this block."""
-        st = os.stat(self.state)
-        name = f"weir-local-{st.st_dev:x}-{st.st_ino:x}"
+        name = f"weir-local-{self.name()}"
         return subprocess.run(
             ["find", "/sys/fs/cgroup", "-name", name], text=True,
             capture_output=True, check=False).stdout.split()
@@ -381,7 +395,8 @@ def environment(b):
         "WEIR_TASK": "train", "WEIR_TENANT": "lab", "WEIR_RANK": "2",
         "WEIR_WORLD_SIZE": "4", "WEIR_ATTEMPT": "1",
         "WEIR_RENDEZVOUS": "127.0.0.1:4000",
-        "WEIR_LEASE": f"w1/0.0#1@{b.epoch}", "CUDA_VISIBLE_DEVICES": "1,3",
+        "WEIR_LEASE": f"w1/0.0#1@{b.epoch}", "WEIR_BLOCK": b.name(),
+        "CUDA_VISIBLE_DEVICES": "1,3",
         "WEIR_SIMULATED_DEVICES": "1"}, "the environment, whole")
     b.run("w1/1.0", argv=["ls", "-l", "/proc/self/fd"])
     fds = [x for x in b.text("w1/1.0").splitlines() if "->" in x]
@@ -764,6 +779,12 @@ def disk_full(b):
         b.start()
         b.finish()
         return
+    def others():
+        """What was said, of all but the first lease."""
+        seen = b.home.flush()
+        b.home.seen = [m for m in seen if m["key"] == "w1/0.0"]
+        return [m for m in seen if m["key"] != "w1/0.0"]
+
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700",
                     "tmpfs", b.state], check=True)
     try:
@@ -776,18 +797,252 @@ def disk_full(b):
             while f.write(b"x" * 4096):
                 pass
         open(b.dir + "/go", "w").close()
-        b.order("w1/1.0", run="true")
-        m = b.ended("w1/1.0")
-        is_((m["cause"], m["started"]), ("lost", 0),
-            "an order that cannot be written is lost, not claimed")
+        for key in ("w1/1.0", "w1/2.0", "w1/3.0", "w1/4.0"):
+            b.order(key, run=f"echo {key} >> {b.dir}/ran")
+        time.sleep(0.5)
+        b.order("w1/1.0", run="never, being a repetition")
+        is_(others(), [], "orders wait for room: no claim, no end")
+        b.stop("w1/2.0")
+        m = b.ended("w1/2.0")
+        is_((m["cause"], m["started"]), ("aborted", 0),
+            "one that waits can be stopped")
+        b.home.send(t="grant", ok=False, **b.lease("w1/4.0"))
+        b.home.away()
+        hello = b.home.back()
+        is_({x["key"]: x["state"] for x in hello["leases"]
+             if x["key"] != "w1/0.0"}, {"w1/1.0": "new", "w1/3.0": "new"},
+            "those that wait are told, those that are over are not")
+        b.home.send(t="grant", ok=True, **b.lease("w1/3.0"))
+        is_(others(), [], "a grant of one that waits is kept")
         os.unlink(b.state + "/fill")
         is_(b.ended("w1/0.0")["status"], 6, "the report came when it could")
-        is_(b.run("w1/1.0", gen=2)["status"], 0, "service goes on")
+        is_(b.ended("w1/3.0")["status"], 0, "what was granted starts by itself")
+        b.home.wait("claim", "w1/1.0")
+        b.home.send(t="grant", ok=True, **b.lease("w1/1.0"))
+        is_(b.ended("w1/1.0")["status"], 0, "the other is claimed, and starts")
+        is_(sorted(read(b.dir + "/ran").split()), ["w1/1.0", "w1/3.0"],
+            "each once, and only those")
+        is_(b.run("w1/5.0", gen=2)["status"], 0, "service goes on")
         b.finish()
     finally:
         if b.proc.poll() is None:
             b.kill()
         subprocess.run(["umount", "-l", b.state], check=True)
+
+
+@test
+def no_room(b):
+    """Neither processes nor descriptors to be had: a grant waits for them."""
+    if os.geteuid() != 0:
+        skip("needs root to take and give limits")
+        b.start()
+        b.finish()
+        return
+    b.start()
+    pid = b.proc.pid
+    kind = resource.RLIMIT_NOFILE
+    old = resource.prlimit(pid, kind)
+    b.order("w1/0.0", run=f"echo a >> {b.dir}/ran")
+    b.order("w1/1.0", run=f"echo b >> {b.dir}/ran")
+    b.home.wait("claim", "w1/0.0")
+    b.home.wait("claim", "w1/1.0")
+    resource.prlimit(pid, kind, (3, old[1]))
+    b.home.send(t="grant", ok=True, **b.lease("w1/0.0"))
+    b.home.send(t="grant", ok=True, **b.lease("w1/1.0"))
+    b.order("w1/2.0", run=f"echo c >> {b.dir}/ran")
+    time.sleep(0.5)
+    b.home.send(t="grant", ok=True, **b.lease("w1/0.0"))
+    is_(b.home.flush(), [], "nothing is refused and nothing lost")
+    b.stop("w1/1.0")
+    m = b.ended("w1/1.0")
+    is_((m["cause"], m["started"]), ("aborted", 0), "a stop meanwhile")
+    resource.prlimit(pid, kind, old)
+    is_(b.ended("w1/0.0")["status"], 0, "then it starts")
+    b.home.wait("claim", "w1/2.0")
+    b.home.send(t="grant", ok=True, **b.lease("w1/2.0"))
+    is_(b.ended("w1/2.0")["status"], 0, "and the order is taken")
+    is_(read(b.dir + "/ran"), "a\nc\n", "each once")
+    log_text = read(b.state + "/runner.log")
+    ok("not started yet" in log_text and "w1/0.0" in log_text,
+       "the log says why it took so long")
+    b.finish()
+
+
+@test
+def no_processes(b):
+    """A keeper that could not be forked, and a task that could not be."""
+    if os.geteuid() != 0:
+        skip("needs root to change users")
+        b.start()
+        b.finish()
+        return
+    # Root is not held to RLIMIT_NPROC, so the runner is somebody else.
+    uid = 54321
+    os.chmod(b.dir, 0o755)
+    for path in (b.state, b.dir + "/token"):
+        os.chown(path, uid, uid)
+    os.chmod(b.home.path, 0o666)
+    b.user = uid
+    b.start()
+
+    def allow(n):
+        subprocess.run(["prlimit", f"--pid={b.proc.pid}", f"--nproc={n}:"],
+                       user=uid, group=uid, check=True)
+
+    allow(1)
+    b.go("w1/0.0", run="exit 3")
+    wait_for(lambda: b.fact("w1/0.0", "claimed"), "the claim")
+    time.sleep(0.3)
+    is_([m["t"] for m in b.home.flush()], [], "no fork: it waits")
+    allow(2)
+    m = b.ended("w1/0.0")
+    is_((m["cause"], m["started"]), ("lost", 0),
+        "a keeper without a task is lost, and the order not to blame")
+    allow(1000)
+    is_(b.run("w1/0.0", gen=2, run="exit 3")["status"], 3, "service goes on")
+    b.finish()
+
+
+@test
+def unreadable(b):
+    """A runner that cannot read a record does not take it for nothing."""
+    b.start()
+    b.go("w1/0.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done;"
+         "exit 5")
+    pid = b.started("w1/0.0")["task"]
+    b.kill()
+    b.home.conn.close()
+    path = b.record("w1/0.0")
+    os.rename(path, b.dir + "/aside")
+    os.mkdir(path)                     # opens, and does not read
+    b.start(accept=False)
+    wait_for(lambda: b.proc.poll() is not None, "end")
+    ok(b.proc.returncode not in (0, 75), "it does not go on")
+    ok("w1.0.0" in (read(b.state + "/runner.log") or ""), "and says why")
+    os.rmdir(path)
+    os.rename(b.dir + "/aside", path)
+    ok(alive(pid), "the task goes on")
+    hello = b.start()
+    is_([x["state"] for x in hello["leases"]], ["running"], "found again")
+    open(b.dir + "/go", "w").close()
+    is_(b.ended("w1/0.0")["status"], 5, "with its end")
+    b.finish()
+
+
+@test
+def report_unread(b):
+    """The report of a keeper that ended is read when it can be."""
+    if os.geteuid() != 0:
+        skip("needs root to give limits back")
+        b.start()
+        b.finish()
+        return
+    b.start()
+    b.go("w1/0.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done;"
+         "exit 5")
+    b.home.wait("started", "w1/0.0")
+    old = resource.prlimit(b.proc.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(b.proc.pid, resource.RLIMIT_NOFILE, (3, old[1]))
+    open(b.dir + "/go", "w").close()
+    wait_for(lambda: "not read yet" in read(b.state + "/runner.log"), "log")
+    is_(b.home.flush(), [], "nothing is said that is not known")
+    resource.prlimit(b.proc.pid, resource.RLIMIT_NOFILE, old)
+    m = b.ended("w1/0.0")
+    is_((m["cause"], m["status"]), ("failed", 5), "and then it is")
+    b.finish()
+
+
+@test
+def signals_full(b):
+    """A keeper whose queue of signals is full is told again."""
+    b.start()
+    for i, how in enumerate(({"grace_ms": 10**6}, {"force": True})):
+        key = f"w1/{i}.0"
+        b.go(key, run="sleep 600")
+        keeper = b.started(key)["keeper"]
+        old = resource.prlimit(keeper, resource.RLIMIT_SIGPENDING)
+        resource.prlimit(keeper, resource.RLIMIT_SIGPENDING, (0, old[1]))
+        b.stop(key, **how)
+        time.sleep(0.3)
+        is_([m["t"] for m in b.home.flush() if m["t"] == "ended"], [],
+            f"not told yet ({i})")
+        resource.prlimit(keeper, resource.RLIMIT_SIGPENDING, old)
+        is_(b.ended(key)["status"], -9 if i else -15, "told")
+    b.finish()
+
+
+@test
+def neighbours(b):
+    """Another block on the machine with the same leases is left alone."""
+    other = Block()
+    other.epoch = b.epoch
+    try:
+        b.start()
+        other.start()
+        for x in (b, other):
+            x.go("w1/0.0", run="(setsid sleep 600 &); echo on; sleep 600")
+            wait_for(lambda x=x: x.log("w1/0.0")[1], "output")
+        theirs = other.started("w1/0.0")["task"]
+        ok(len(b.of(b.name())) >= 2 and len(b.of(other.name())) >= 2,
+           "both run")
+        os.kill(b.started("w1/0.0")["keeper"], signal.SIGKILL)
+        is_(b.ended("w1/0.0")["cause"], "lost", "the keeper of one is killed")
+        is_(b.of(b.name()), [], "nothing of it is left")
+        ok(alive(theirs) and len(b.of(other.name())) >= 2,
+           "everything of the other lives")
+        is_([m["t"] for m in other.home.flush() if m["t"] == "ended"], [],
+            "and goes on")
+        other.stop("w1/0.0", force=True)
+        other.ended("w1/0.0")
+        other.finish()
+    finally:
+        other.clean()
+    b.finish()
+
+
+@test
+def many_lost(b):
+    """Many keepers killed at once: each is lost, nothing of any is left."""
+    b.start()
+    n = 30
+    for i in range(n):
+        b.go(f"w1/{i}.0", run="(setsid sleep 600 &); sleep 600")
+    keepers = [b.started(f"w1/{i}.0")["keeper"] for i in range(n)]
+    b.go("w2/0.0", run="sleep 600")
+    rest = b.started("w2/0.0")["task"]
+    for pid in keepers:
+        os.kill(pid, signal.SIGKILL)
+    is_({b.ended(f"w1/{i}.0")["cause"] for i in range(n)}, {"lost"}, "lost")
+    ok(alive(rest), "the one that was not killed lives")
+    b.stop("w2/0.0", force=True)
+    b.ended("w2/0.0")
+    b.finish()
+
+
+@test
+def wanted_again(b):
+    """An order after a quit: the runner stays for it and after it."""
+    b.start()
+    b.go("w1/0.0", run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done")
+    b.started("w1/0.0")
+    b.home.send(t="quit")
+    b.order("w1/1.0")
+    b.home.wait("claim", "w1/1.0")
+    open(b.dir + "/go", "w").close()
+    b.ended("w1/0.0")
+    b.home.send(t="grant", ok=True, **b.lease("w1/1.0"))
+    is_(b.ended("w1/1.0")["status"], 0, "it runs what was ordered")
+    b.go("w1/2.0", run=f"while [ ! -e {b.dir}/go2 ]; do sleep 0.02; done")
+    b.started("w1/2.0")
+    b.home.send(t="quit")
+    b.home.flush()
+    b.home.away()
+    b.home.back()
+    open(b.dir + "/go2", "w").close()
+    b.ended("w1/2.0")
+    b.home.flush()
+    ok(b.proc.poll() is None, "a welcome takes a quit back")
+    b.finish()
 
 
 @test

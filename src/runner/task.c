@@ -87,6 +87,7 @@ static char **make_env(const struct task *t)
     env_put(&e, "WEIR_WORLD_SIZE", "%" PRIu32, o->ranks);
     env_put(&e, "WEIR_ATTEMPT", "%" PRIu32, o->attempt);
     env_put(&e, "WEIR_LEASE", "%s", t->lease);
+    env_put(&e, "WEIR_BLOCK", "%s", t->block);
     if (o->rendezvous)
         env_put(&e, "WEIR_RENDEZVOUS", "%s", o->rendezvous);
     put_devices(&e, o);

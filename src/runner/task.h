@@ -23,6 +23,8 @@ struct task_failure {
 struct task {
     const struct order *order;
     const char *lease;         /* "w12/3.0#2@1" */
+    const char *block;         /* WEIR_BLOCK: tells ours from those of others
+                                * on the machine that have the same lease */
     const struct cgroup *cgroup;
     const struct account *account;
     char **env;                /* owned, NULL at its end */
