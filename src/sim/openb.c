@@ -7,6 +7,7 @@
 #include "sim/csv.h"
 #include "sim/pack.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static int add_node(const struct csv *c, const int *at, struct pack_list *l,
                     struct err *err)
 {
     struct pack_node n = { 0 };
-    uint64_t cpu, memory, gpus;
+    uint64_t cpu = 0, memory = 0, gpus = 0;
     int rc = csv_count(c, at[0], CPU_MAX, &cpu, err);
 
     if (rc == 0)
@@ -80,7 +81,7 @@ static int read_nodes(const char *name, char *text, size_t len,
 {
     static const char *const names[] = { "cpu_milli", "memory_mib", "gpu",
                                          "model" };
-    int at[array_size(names)];
+    int at[array_size(names)] = { 0 };
     struct csv c;
     int rc = csv_open(&c, name, text, len, err);
 
@@ -153,7 +154,7 @@ static int check_gpus(const struct csv *c, uint64_t gpus, uint64_t milli,
 static int add_pod(const struct csv *c, const int *at, int spec,
                    struct pack_list *l, struct map *seen, struct err *err)
 {
-    uint64_t cpu, memory, gpus, milli;
+    uint64_t cpu = 0, memory = 0, gpus = 0, milli = 0;
     int rc = csv_count(c, at[0], CPU_MAX, &cpu, err);
 
     if (rc == 0)
@@ -178,6 +179,7 @@ static int add_pod(const struct csv *c, const int *at, int spec,
     GROW(l->pods, l->npods);
     l->pods[l->npods++] = (struct pack_pod) { .memory = (int64_t) memory,
                                               .shape = shape };
+    assert(shape < l->nshapes && l->shapes);
     l->shapes[shape].count++;
     return 0;
 }
@@ -187,7 +189,7 @@ static int read_pods(const char *name, char *text, size_t len,
 {
     static const char *const names[] = { "cpu_milli", "memory_mib", "num_gpu",
                                          "gpu_milli" };
-    int at[array_size(names)], spec;
+    int at[array_size(names)] = { 0 }, spec;
     struct csv c;
     int rc = csv_open(&c, name, text, len, err);
 

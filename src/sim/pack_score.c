@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* The policies that FGD was compared with.  They measure a node against the
@@ -46,6 +47,7 @@ static void fill_tight(const struct pack_node *n, const struct pack_shape *s,
             if (!used[g] && n->left[g] >= s->milli &&
                 (best == PACK_GPUS || n->left[g] < n->left[best]))
                 best = g;
+        assert(best < PACK_GPUS);      /* the node has room */
         used[best] = true;
         if (n->left[best] == PACK_WHOLE)
             whole++;

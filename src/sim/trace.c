@@ -275,7 +275,7 @@ int trace_quotas(const char *name, char *text, size_t len, struct trace *t,
 {
     autofree bool *seen = mem_array(t->ntenants ? t->ntenants : 1,
                                     sizeof *seen);
-    int at[3];
+    int at[3] = { 0 };
     struct csv c;
     int rc = csv_open(&c, name, text, len, err);
 
