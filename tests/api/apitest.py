@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 ".."))
-from weirtest import GONE, Client, Tap, until  # noqa: E402,F401
+from weirtest import ROOT, Client, Tap, until  # noqa: E402,F401
 
 TIMEOUT = 60
 JOB = {"weir": 1, "kind": "job", "name": "job", "run": "true"}

@@ -4,9 +4,10 @@ import concurrent.futures
 import json
 import os
 import re
+import socket
 import time
 
-from apitest import JOB, TIMEOUT, Client, Events, Server, Tap, until
+from apitest import JOB, ROOT, TIMEOUT, Client, Events, Server, Tap, until
 
 PIPELINE = """weir: 1
 kind: pipeline
@@ -60,6 +61,43 @@ def plain(tap, server):
     bad = [line for line in text.splitlines() if not re.fullmatch(
         r'#.*|weir_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [-+.e\d]+', line)]
     tap.none(bad, "every line of it is of the format")
+
+
+def page(tap, server):
+    """docs/api.md has every route with its role, and no other."""
+    doc = json.loads(server.tell("openapi"))
+    want = {(method.upper(), path, op["x-weir-role"])
+            for path, methods in doc["paths"].items()
+            for method, op in methods.items()}
+    with open(os.path.join(ROOT, "docs", "api.md"), encoding="utf-8") as f:
+        got = set(re.findall(r"^\| ([A-Z]+) \| `(/\S*)` \| (\w+) \|",
+                             f.read(), re.M))
+    tap.equal(got ^ want, set(), f"docs/api.md has the {len(want)} routes")
+
+
+def audit(tap, server):
+    """Refusals are written down, but not one by one for ever."""
+    c = server.token("viewer")
+    ask = ("POST /v1/nodes/box/drain HTTP/1.1\r\nHost: x\r\nContent-Length: "
+           f"0\r\nAuthorization: Bearer {c.token}\r\n").encode()
+    with socket.socket(socket.AF_UNIX) as s:   # all in one go
+        s.connect(server.socket)
+        s.sendall((ask + b"\r\n") * 39 + ask + b"Connection: close\r\n\r\n")
+        while s.recv(65536):
+            pass
+    server.do("later 2000")
+    c.post("/v1/nodes/box/drain")
+
+    def written():
+        e = [e["data"] for e in server.admin.events(type="access.denied")
+             if e["who"] == f"token:{c.id}"]
+        return e if len(e) + sum(d.get("left_out", 0) for d in e) == 41 \
+            else None
+    e = until(written, "all refusals are counted")
+    tap.ok(len(e) < 41, f"41 refusals: {len(e)} events, the rest counted",
+           e[-1])
+    tap.ok(e[0]["what"] == "POST /v1/nodes/box/drain" and
+           e[0]["status"] == 403, "what was refused, and how", e[0])
 
 
 def submit(tap, server):
@@ -743,6 +781,8 @@ def main():
     tap = Tap()
     with Server() as server:
         plain(tap, server)
+        page(tap, server)
+        audit(tap, server)
         wid = submit(tap, server)
         tasks(tap, server, wid)
         once(tap, server)
