@@ -528,11 +528,13 @@ def restored(tap, weir, done, lasts, waits, newer, cursor, release):
     open(release, "w").close()
     tap.equal(weir.client.wait(lasts)["outcome"], "succeeded",
               "released: it succeeds")
-    state = get(f"/v1/workloads/{waits}").json["state"]
-    tap.ok(state in ("queued", "quarantined", "ended", "running"),
-           f"restored: what had not started is {state}")
-    if state != "ended":
-        weir.client.post(f"/v1/workloads/{waits}/abort", {})
+    tap.equal(get(f"/v1/workloads/{waits}").json["state"], "quarantined",
+              "restored: what had not started is quarantined, too")
+    r = weir.cli("release", waits)
+    tap.ok(r.returncode == 0, "restored: and released", r.stderr)
+    tap.equal(get(f"/v1/workloads/{waits}").json["state"], "queued",
+              "released: it is queued again")
+    weir.client.post(f"/v1/workloads/{waits}/abort", {})
     gens = [e["gen"] for e in weir.client.events(type="task.planned",
                                                  workload=lasts)
             if e["task"] == 0]

@@ -371,16 +371,15 @@ static void settle_stranger(struct control *c, const char *block,
         say(c, block, &stop);
 }
 
-/* Does this generation of the runner's belong to that lease?  A quarantined
- * workload's leases are from before the restore and keep the epoch they were
- * planned in; anything else of an older epoch was planned after the backup was
- * made, for a workload that the world has never heard of.
+/* Does this generation of the runner's belong to that lease?  Leases from
+ * before a restore keep the epoch they were planned in, also while they are
+ * being ended after a release; anything else of an older epoch was planned
+ * after the backup was made, for a workload that the world has never heard of.
  */
 static bool settle_same(const struct control *c, const struct lease *l,
                         const struct wire_lease *w)
 {
-    return w->epoch == world_epoch(c->world) ||
-           l->task->workload->quarantined;
+    return w->epoch == world_epoch(c->world) || lease_of_old(l);
 }
 
 static void settle_lease(struct control *c, struct lease *l,

@@ -272,7 +272,9 @@ static void apply_lease_ended(struct world *w, struct event *e)
     task_dirty(w, t);
 }
 
-/* What the backup does not show as ended may have gone on since. */
+/* What the backup does not show as ended may have gone on, or have begun and
+ * ended, since.
+ */
 static void apply_restored(struct world *w, struct event *e)
 {
     struct workload *wl;
@@ -281,10 +283,9 @@ static void apply_restored(struct world *w, struct event *e)
     w->epoch = e->epoch;
     w->dirty_meta = true;
     while ((wl = map_next(w->workloads, &pos, NULL))) {
-        if (!wl->started)
-            continue;
         wl->quarantined = true;
         workload_dirty(w, wl);
+        workload_timer(w, wl);
         for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
             plan_task(w, &wl->tasks[i]);
             task_timer(w, &wl->tasks[i]);
@@ -300,18 +301,29 @@ void lease_lose(struct world *w, struct lease *l)
     task_dirty(w, l->task);
 }
 
+/* Queued again.  What its last attempt left on a block that is up may still
+ * run: a step stops it, and nothing new is planned before its end is told.
+ */
 static void requeue_task(struct world *w, struct task *t)
 {
-    if (t->state == TASK_ENDED)
-        return;
-    if (t->gen > 0) {
-        t->gen += GEN_STEP;
-        task_dirty(w, t);
-    }
     for (uint32_t i = 0; t->leases && i < t->spec->ranks; i++)
-        lease_lose(w, &t->leases[i]);
+        if (!t->leases[i].block->up)
+            lease_lose(w, &t->leases[i]);
+    if (t->leases)
+        todo_add(w, t);
     task_timer(w, t);
     plan_task(w, t);
+}
+
+/* No generation that was given after the backup is given again. */
+static void raise_floor(struct workload *wl)
+{
+    uint32_t top = wl->gen_floor;
+
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        if (wl->tasks[i].gen > top)
+            top = wl->tasks[i].gen;
+    wl->gen_floor = top < UINT32_MAX - GEN_STEP ? top + GEN_STEP : top;
 }
 
 static void apply_released(struct world *w, struct event *e)
@@ -320,10 +332,12 @@ static void apply_released(struct world *w, struct event *e)
 
     wl->quarantined = false;
     workload_dirty(w, wl);
+    workload_timer(w, wl);
     if (e->force) {
         abort_workload(w, wl, true);
         return;
     }
+    raise_floor(wl);
     for (uint32_t i = 0; i < wl->spec->ntasks; i++)
         requeue_task(w, &wl->tasks[i]);
 }

@@ -170,9 +170,9 @@ static int check_planned(const struct world *w, const struct event *e,
     if (t->state != TASK_WAITING)
         return err_set(err, EBUSY, "task '%s' is %s, not waiting",
                        t->spec->name, task_state_name(t->state));
-    if (e->gen != t->gen + 1 || e->gen == 0)
-        return err_set(err, ESTALE, "task '%s': generation %u does not follow "
-                       "%u", t->spec->name, e->gen, t->gen);
+    if (e->gen != task_next_gen(t) || e->gen == 0)
+        return err_set(err, ESTALE, "task '%s': generation %u is not %u, the "
+                       "next", t->spec->name, e->gen, task_next_gen(t));
     if (e->ngrants != t->spec->ranks)
         return err_set(err, EINVAL, "task '%s' has %u ranks, not %u",
                        t->spec->name, t->spec->ranks, e->ngrants);

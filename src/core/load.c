@@ -94,6 +94,7 @@ static int load_workload(struct world *w, const char *key, const json_t *body,
     wl->aborting = json_get_bool(hidden, "aborting", false);
     wl->force = json_get_bool(hidden, "force", false);
     wl->quarantined = json_get_bool(hidden, "quarantined", false);
+    wl->gen_floor = (uint32_t) json_get_u64(hidden, "gen_floor", 0);
     wl->given = true;
     graph_make(wl);
     map_set_id(w->workloads, id, wl);

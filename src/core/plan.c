@@ -534,7 +534,7 @@ bool plan_next(struct world *w, uint64_t now_ms, struct event *ret)
     event_init(ret, EVENT_PLANNED);
     ret->workload = next->task->workload->id;
     ret->task = next->task->index;
-    ret->gen = next->task->gen + 1;
+    ret->gen = task_next_gen(next->task);
     ret->ngrants = ranks;
     ret->grants = mem_dup(next->grants, ranks * sizeof(*ret->grants));
     return true;

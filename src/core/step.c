@@ -68,6 +68,10 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
         want_stop(e, t, SPEC_CAUSE_ABORTED, t->force);
         return true;
     }
+    if (t->gen <= t->workload->gen_floor && !t->stopping) {
+        want_stop(e, t, SPEC_CAUSE_LOST, false);   /* released, see apply.c */
+        return true;
+    }
     if (t->cause != SPEC_CAUSE_NONE && !t->stopping) {
         want_stop(e, t, SPEC_CAUSE_GANG, false);
         return true;

@@ -79,8 +79,7 @@ static int verify_leases(const struct task *t, struct err *err)
     for (uint32_t i = 0; i < t->spec->ranks; i++) {
         const struct lease *l = &t->leases[i];
 
-        if (l->task != t || l->rank != i || l->gen > t->gen || l->gen == 0 ||
-            l->gen != t->leases[0].gen)
+        if (l->task != t || l->rank != i || l->gen != t->gen || l->gen == 0)
             return wrong(err, "4: a lease of another generation",
                          t->spec->name, l->gen);
         live += l->state != LEASE_ENDED;

@@ -65,6 +65,7 @@ static json_t *workload_hidden(const struct workload *wl)
     put_flag(j, "aborting", wl->aborting);
     put_flag(j, "force", wl->force);
     put_flag(j, "quarantined", wl->quarantined);
+    put_some(j, "gen_floor", wl->gen_floor);
     return j;
 }
 

@@ -169,9 +169,8 @@ static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
     char at[32];
 
     if (wl->quarantined) {
-        say(y, WHY_QUARANTINED, "Its workload was under way when the store "
-            "was saved that has now been restored, and may have gone on "
-            "since.");
+        say(y, WHY_QUARANTINED, "Its workload had not ended when the store "
+            "was saved that has now been restored, and may have run since.");
         change(y, "An operator releases w%" PRIu64 ": queue it again, or "
                "abort it.", wl->id);
     } else if (wl->paused) {

@@ -375,6 +375,20 @@ enum workload_state workload_state(const struct workload *wl)
     return wl->started ? WORKLOAD_RUNNING : WORKLOAD_QUEUED;
 }
 
+bool lease_of_old(const struct lease *l)
+{
+    const struct workload *wl = l->task->workload;
+
+    return wl->quarantined || l->gen <= wl->gen_floor;
+}
+
+uint32_t task_next_gen(const struct task *t)
+{
+    uint32_t floor = t->workload->gen_floor;
+
+    return (t->gen > floor ? t->gen : floor) + 1;
+}
+
 struct tenant *world_tenant(const struct world *w, const char *name)
 {
     struct tenant *t = map_get(w->tenants, name);

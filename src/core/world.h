@@ -116,6 +116,7 @@ struct workload {
     uint32_t count[TASK_STATE_COUNT];
     uint32_t outcomes[OUTCOME_COUNT];  /* of ended tasks */
     uint64_t used_gpu_ms;
+    uint32_t gen_floor;                /* attempts up to it are of before a restore */
     /* The world's own. */
     struct graph *graph;               /* dependents, sets */
     bool started;                      /* some task was planned once */
@@ -247,6 +248,8 @@ struct workload *world_workload(const struct world *w, uint64_t id);   /* live o
 struct workload *world_by_key(const struct world *w, const char *who, const char *key);
 struct task *workload_task(const struct workload *wl, const char *name);
 enum workload_state workload_state(const struct workload *wl);
+/* Planned before a restore: its generation keeps the epoch it was planned in. */
+bool lease_of_old(const struct lease *l);
 struct tenant *world_tenant(const struct world *w, const char *name); /* not removed */
 struct token *world_token(const struct world *w, const char *id);
 struct block *world_block(const struct world *w, const char *id);

@@ -124,6 +124,7 @@ struct tenant *tenant_find(const struct world *w, const char *name);
 struct tenant *tenant_make(struct world *w, const char *name);
 struct token *token_make(struct world *w, const char *id);
 struct block *block_make(struct world *w, const char *id);
+uint32_t task_next_gen(const struct task *t);
 uint32_t task_losses(const struct task *t, uint64_t now_ms);
 uint64_t add_capped(uint64_t a, uint64_t b);       /* INT64_MAX at most */
 uint64_t mul_capped(uint64_t a, uint64_t b);
