@@ -102,6 +102,7 @@ void leases_act(struct control *c, const struct effect *f);
 bool leases_admit(const char *block, const char *token, void *arg);
 void leases_message(const char *block, const struct wire_msg *m, void *arg);
 void leases_gone(const char *block, void *arg);
+void leases_drained(const char *block, void *arg);
 int leases_open(struct control *c, struct err *err);
 void leases_close(struct control *c);
 void leases_block_up(const char *block, const char *token,

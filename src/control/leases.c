@@ -139,7 +139,8 @@ static void say_order(struct control *c, struct lease *l)
         h = held_set(c, &k, l->gen, world_epoch(c->world));
     m.epoch = h->epoch;
     m.task = order_json(c, l);
-    say(c, l->block->id, &m);
+    if (home_send(c->home, l->block->id, &m, NULL) == -ENOBUFS)
+        held_del(c, &k);               /* not told: leases_drained does */
     wire_clear(&m);
 }
 
@@ -155,7 +156,7 @@ static void say_stop(struct control *c, const struct lease *l,
         .signal = s->stop_signal,
         .grace_ms = s->stop_grace_ms,
         .command = mem_str(s->stop_command),
-        .force = l->task->force,
+        .force = l->task->forced,
     };
 
     say(c, l->block->id, &m);
@@ -466,6 +467,21 @@ void leases_message(const char *block, const struct wire_msg *m, void *arg)
     }
 }
 
+/* A runner has read what was queued for it: the orders that had no room. */
+void leases_drained(const char *block, void *arg)
+{
+    struct control *c = arg;
+    struct block *b = world_block(c->world, block);
+
+    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block) {
+        struct lease_key k = lease_key_of(l);
+
+        if (l->state == LEASE_PLANNED && !held_get(c, &k) &&
+            !journal_pending(c, EVENT_PLANNED, l))
+            say_order(c, l);
+    }
+}
+
 /* Who is away has been told nothing; hello tells what it still has. */
 void leases_gone(const char *block, void *arg)
 {
@@ -575,6 +591,7 @@ int leases_open(struct control *c, struct err *err)
         .admit = leases_admit,
         .message = leases_message,
         .gone = leases_gone,
+        .drained = leases_drained,
     };
     autofree char *path = mem_printf("%s/home.sock", c->conf->state_dir);
 
