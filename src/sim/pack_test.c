@@ -111,6 +111,27 @@ static void test_replay(void)
     pack_list_free(&l);
 }
 
+/* Two nodes of four GPUs, one with few CPUs to spare: a pod that needs
+ * CPUs alone is in the way there.
+ */
+static void test_prices(void)
+{
+    struct pack_list l = { 0 };
+    uint32_t pods[] = { 1, 0, 1, 1, 1, 1, 1, 1, 1 }, first[] = { 0, 1 };
+    struct pack_order o = { .pods = pods, .npods = 9, .first = first };
+    struct pack_result r;
+
+    read_list("cpu_milli,memory_mib,gpu,model\n8000,99,4,A\n80000,99,4,A\n",
+              "cpu_milli,memory_mib,num_gpu,gpu_milli\n6000,1,0,0\n"
+              "1000,1,1,1000\n", &l);
+    pack_replay(&l, &o, pack_policy_find("fgd"), 1, &r);
+    ok(r.failed > 0, "fgd: one more pod has CPUs there, so all is well");
+    pack_replay(&l, &o, pack_policy_find("weir"), 1, &r);
+    ok(r.failed == 0 && r.allocated_milli == 8000,
+       "weir: it goes where CPUs are plenty");
+    pack_list_free(&l);
+}
+
 /* Every policy on the same drawn order: nothing is given twice, and the same
  * seed gives the same result.
  */
@@ -151,6 +172,7 @@ int main(void)
     test_all(&l);
     test_scores(&l);
     test_replay();
+    test_prices();
     pack_list_free(&l);
     return tap_done();
 }
