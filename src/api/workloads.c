@@ -11,42 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A reply's list, and the first thing that went wrong while it was made. */
-struct page {
-    struct call *call;
-    json_t *items;
-    uint32_t want, seen;
-    uint64_t last;                     /* id or index of the last one seen */
-};
-
 /* Rows are our own: one that is no JSON is a damaged store. */
 static int parse_row(const char *body, size_t len, json_t **ret)
 {
     *ret = json_loadb(body, len, 0, NULL);
     return *ret ? 0 : -EBADMSG;
-}
-
-enum { PAGE_FULL = 1, SCAN_MAX = 20000 };
-
-static int add_workload(uint64_t id, const char *body, size_t len, void *arg)
-{
-    struct page *p = arg;
-    struct call *c = p->call;
-    json_t *o;
-    int rc;
-
-    if (json_array_size(p->items) == p->want)
-        return PAGE_FULL;
-    rc = parse_row(body, len, &o);
-    if (rc)
-        return rc;
-    p->last = id;
-    p->seen++;
-    if (auth_sees(c->api, &c->who, json_get_str(o, "tenant", NULL)))
-        (void) json_array_append_new(p->items, show(c, o));
-    else
-        json_decref(o);
-    return 0;
 }
 
 static void reply_page(struct call *c, json_t *items, json_t *next)
@@ -59,44 +28,107 @@ static void reply_page(struct call *c, json_t *items, json_t *next)
     reply_json(c, 200, o);
 }
 
+/* Workloads of one tenant or of several, newest first. */
+struct row {
+    uint64_t id;
+    json_t *body;
+};
+
+struct rows {
+    struct row *items;
+    size_t count;
+};
+
+static int add_workload(uint64_t id, const char *body, size_t len, void *arg)
+{
+    struct rows *r = arg;
+    json_t *o;
+    int rc = parse_row(body, len, &o);
+
+    if (rc)
+        return rc;
+    r->items = mem_grow(r->items, r->count + 1, sizeof *r->items);
+    r->items[r->count++] = (struct row) { .id = id, .body = o };
+    return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return x->id < y->id ? 1 : x->id > y->id ? -1 : 0;
+}
+
+/* As many as asked for of each tenant that they see: the newest of these are
+ * the newest of all.
+ */
+static int read_workloads(const struct call *c,
+                          struct store_workload_query *q, struct rows *ret,
+                          struct err *err)
+{
+    const struct tenant *t;
+    size_t pos = 0;
+    int rc = 0;
+
+    if (q->tenant || auth_sees_all(&c->who))
+        return store_workloads(api_store(c->api), q, add_workload, ret, err);
+    while (rc == 0 && (t = world_next_tenant(api_world(c->api), &pos))) {
+        if (!auth_sees(c->api, &c->who, t->name))
+            continue;
+        q->tenant = t->name;
+        rc = store_workloads(api_store(c->api), q, add_workload, ret, err);
+    }
+    if (ret->count)
+        qsort(ret->items, ret->count, sizeof *ret->items, newest_first);
+    return rc;
+}
+
+/* The first `want`; one more tells that there are more. */
+static void reply_workloads(struct call *c, const struct rows *r,
+                            size_t want)
+{
+    json_t *items = json_array(), *next = NULL;
+    char id[24];
+
+    for (size_t i = 0; i < r->count && i < want; i++)
+        (void) json_array_append_new(items,
+                                     show(c, json_incref(r->items[i].body)));
+    if (r->count > want) {
+        workload_id_print(r->items[want - 1].id, id, sizeof id);
+        next = json_string(id);
+    }
+    reply_page(c, items, next);
+}
+
 /* Somebody who asks for a tenant that is not theirs gets an empty list, as for
  * one that is not there.
  */
 void get_workloads(struct call *c)
 {
-    struct page p = { .call = c, .items = json_array(),
-                      .want = (uint32_t) call_count(c, "limit", 100) };
+    uint32_t want = (uint32_t) call_count(c, "limit", 100);
     const char *before = call_arg(c, "before");
     const char *tenant = call_arg(c, "tenant");
     struct store_workload_query q = {
-        .state = call_arg(c, "state"),
+        .state = call_arg(c, "state"), .limit = want + 1,
         .tenant = tenant ? tenant : auth_single_tenant(c->api, &c->who),
     };
+    struct rows r = { 0 };
     struct err err = { 0 };
-    char id[24];
-    int rc;
+    int rc = 0;
 
     if (before)
         (void) workload_id_parse(before, &q.before, NULL);
-    if (tenant && !auth_sees(c->api, &c->who, tenant)) {
-        if (world_tenant(api_world(c->api), tenant))
-            call_denied(c, 200);
-        reply_page(c, p.items, NULL);
-        return;
-    }
-    /* One more than wanted tells whether there are more; with tenants to be
-     * passed over, as many as it takes.
-     */
-    q.limit = q.tenant || auth_sees_all(&c->who) ? p.want + 1 : SCAN_MAX;
-    rc = store_workloads(api_store(c->api), &q, add_workload, &p, &err);
-    if (rc < 0) {
-        json_decref(p.items);
+    if (!tenant || auth_sees(c->api, &c->who, tenant))
+        rc = read_workloads(c, &q, &r, &err);
+    else if (world_tenant(api_world(c->api), tenant))
+        call_denied(c, 200);
+    if (rc < 0)
         reply_rc(c, rc, &err);
-        return;
-    }
-    workload_id_print(p.last, id, sizeof id);
-    reply_page(c, p.items, rc == PAGE_FULL || p.seen == SCAN_MAX ?
-               json_string(id) : NULL);
+    else
+        reply_workloads(c, &r, want);
+    for (size_t i = 0; i < r.count; i++)
+        json_decref(r.items[i].body);
+    free(r.items);
 }
 
 void get_workload(struct call *c)
@@ -114,6 +146,16 @@ void get_spec(struct call *c)
     if (target_find(c, c->param[0], true, &t))
         reply_json(c, 200, spec_to_json(t.live ? t.live->spec : t.spec));
 }
+
+/* A page of tasks. */
+struct page {
+    struct call *call;
+    json_t *items;
+    uint32_t want;
+    uint64_t last;                     /* index of the last one */
+};
+
+enum { PAGE_FULL = 1 };
 
 static int add_task(uint64_t index, const char *body, size_t len, void *arg)
 {

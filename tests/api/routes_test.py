@@ -41,6 +41,9 @@ def plain(tap, server):
     tap.ok(r.json["api"] == 1 and r.json["version"], "GET /v1/version", r)
     r = c.get("/v1/schema")
     tap.ok(r.json["$schema"], "GET /v1/schema is a JSON Schema")
+    for path in ("/v1/watch", "/v1/workloads"):
+        r = c.call("HEAD", path)
+        tap.ok(r.status == 200 and r.body == b"", f"HEAD {path}", r)
     r = c.call("HEAD", "/v1/version")
     tap.ok(r.status == 200 and r.body == b"" and
            int(r.headers["Content-Length"]) > 0, "HEAD of a GET", r)
@@ -708,8 +711,19 @@ def by_uid(tap, server):
     tap.equal(r.status, 400, "a member of two says which")
     tap.equal(stranger.submit(JOB, tenant="blue").json["tenant"], "blue",
               "then it is that one")
-    got = {w["tenant"] for w in stranger.workloads()}
-    tap.equal(got, {"green", "blue"}, "it sees both")
+    for name in ("green", "blue", "green"):
+        stranger.submit(JOB, tenant=name)
+    every = stranger.workloads()
+    tap.equal({w["tenant"] for w in every}, {"green", "blue"}, "it sees both")
+    pages, before = [], None
+    while True:
+        p = stranger.get("/v1/workloads", limit=2, before=before).json
+        pages += [w["id"] for w in p["items"]]
+        before = p.get("next")
+        if not before:
+            break
+    tap.equal(pages, [w["id"] for w in every[::-1]],
+              "newest first over both, page by page")
     server.do("single 1")
     tap.equal(stranger.get("/v1/workloads").status, 403,
               "started without root: nobody else")
