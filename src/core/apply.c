@@ -104,8 +104,7 @@ static void abort_workload(struct world *w, struct workload *wl, bool force)
     wl->aborting = true;
     wl->force = wl->force || force;
     workload_dirty(w, wl);
-    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
-        abort_task(w, &wl->tasks[i], force);
+    aborts_add(w, wl);
 }
 
 static void apply_aborting(struct world *w, struct event *e)
@@ -189,6 +188,8 @@ static void apply_retrying(struct world *w, struct event *e)
     t->stop_cause = SPEC_CAUSE_NONE;
     t->attempt_ms = 0;
     t->not_before_ms = e->until_ms;
+    if (task_aborting(t))
+        todo_add(w, t);
     task_set_state(w, t, TASK_WAITING, e->time_ms);
 }
 
@@ -301,10 +302,10 @@ void lease_lose(struct world *w, struct lease *l)
     task_dirty(w, l->task);
 }
 
-/* Queued again.  What its last attempt left on a block that is up may still
- * run: a step stops it, and nothing new is planned before its end is told.
+/* Out of quarantine.  What its last attempt left on a block that is up may
+ * still run: a step stops it, and nothing is planned before its end is told.
  */
-static void requeue_task(struct world *w, struct task *t)
+static void release_task(struct world *w, struct task *t)
 {
     for (uint32_t i = 0; t->leases && i < t->spec->ranks; i++)
         if (!t->leases[i].block->up)
@@ -333,13 +334,12 @@ static void apply_released(struct world *w, struct event *e)
     wl->quarantined = false;
     workload_dirty(w, wl);
     workload_timer(w, wl);
-    if (e->force) {
+    if (e->force)
         abort_workload(w, wl, true);
-        return;
-    }
-    raise_floor(wl);
+    else
+        raise_floor(wl);
     for (uint32_t i = 0; i < wl->spec->ntasks; i++)
-        requeue_task(w, &wl->tasks[i]);
+        release_task(w, &wl->tasks[i]);
 }
 
 static void apply_nothing(struct world *w, struct event *e)

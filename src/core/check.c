@@ -106,7 +106,7 @@ static int check_aborting(const struct world *w, const struct event *e,
         return rc;
     if (t->state == TASK_ENDED)
         return err_set(err, ESTALE, "task '%s' has ended", t->spec->name);
-    if (t->aborting && (t->force || !e->force))
+    if (task_aborting(t) && (task_force(t) || !e->force))
         return err_set(err, ESTALE, "task '%s' is being aborted already",
                        t->spec->name);
     return 0;

@@ -136,7 +136,7 @@ bool task_may_run(const struct task *t)
 void task_unblock(struct world *w, struct task *t, uint64_t now_ms)
 {
     assert(t->state == TASK_BLOCKED && t->needs_left == 0);
-    if (t->aborting || !task_may_run(t)) {
+    if (task_aborting(t) || !task_may_run(t)) {
         todo_add(w, t);
         return;
     }

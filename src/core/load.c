@@ -417,6 +417,8 @@ static void wake_workload(struct world *w, struct workload *wl)
         else if (t->state == TASK_WAITING && t->aborting)
             todo_add(w, t);
     }
+    if (wl->aborting)
+        aborts_add(w, wl);
     if (wl->count[TASK_ENDED] == wl->spec->ntasks)
         heap_add(&w->ends, wl);
 }

@@ -287,7 +287,7 @@ static void check_usage(struct sim *s)
 /* What happened in all lives together, so that nobody believes in a rule that
  * was never asked for.
  */
-static unsigned happened[EVENT_TYPE_COUNT];
+static unsigned happened[EVENT_TYPE_COUNT], parts;
 
 static void count_events(const struct sim *s)
 {
@@ -295,9 +295,21 @@ static void count_events(const struct sim *s)
         happened[t] += sim_count(s, (enum event_type) t);
 }
 
+/* A large round is journalled in pieces: a world that is loaded between two of
+ * them goes on as the one that was not.  Sets are planned in one piece.
+ */
+static void part_of_round(struct random *r, struct sim *s)
+{
+    if (!chance(r, 10) || !sim_some(s, below(r, 5)) ||
+        plan_midway(&s->w->plan))
+        return;
+    (void) sim_twin(s);
+    parts++;
+}
+
 static void one_life(uint64_t seed, unsigned events)
 {
-    struct random r = { seed };
+    struct random r = { seed }, other = { ~seed };
     struct sim s;
     unsigned replays = 0;
 
@@ -319,6 +331,7 @@ static void one_life(uint64_t seed, unsigned events)
             sim_round(&s);
         else
             random_rare(&r, &s);
+        part_of_round(&other, &s);
         sim_round(&s);
         check_meter(&s);
         if (chance(&r, 3))
@@ -354,6 +367,7 @@ int main(int argc, char **argv)
     for (unsigned t = EVENT_SUBMITTED; t <= EVENT_TENANT_SET; t++)
         ok(happened[t] >= 10, "%s happened %u times",
            event_type_name((enum event_type) t), happened[t]);
+    ok(parts >= 10, "rounds in parts %u", parts);
     ok(happened[EVENT_RESTORED] >= 10 && happened[EVENT_RELEASED] >= 10,
        "restores %u, releases %u", happened[EVENT_RESTORED],
        happened[EVENT_RELEASED]);

@@ -7,7 +7,8 @@
  *
  *   1. the rest of a set that is half planned;
  *   2. what follows from what happened: ends of lost leases, the rest of a
- *      gang stopped, attempts that are over, aborts, tasks to be skipped;
+ *      gang or of a released attempt stopped, attempts that are over, aborts,
+ *      tasks to be skipped;
  *   3. workloads whose tasks have all ended;
  *   4. what is due: timeouts, limits, deadlines;
  *   5. the plan.
@@ -63,9 +64,10 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
 {
     if (lost_lease(t, now_ms, e))
         return true;
-    if (t->aborting && (!t->stopping || t->stop_cause != SPEC_CAUSE_ABORTED ||
-                        (t->force && !t->forced))) {
-        want_stop(e, t, SPEC_CAUSE_ABORTED, t->force);
+    if (task_aborting(t) &&
+        (!t->stopping || t->stop_cause != SPEC_CAUSE_ABORTED ||
+         (task_force(t) && !t->forced))) {
+        want_stop(e, t, SPEC_CAUSE_ABORTED, task_force(t));
         return true;
     }
     if (t->gen <= t->workload->gen_floor && !t->stopping) {
@@ -84,7 +86,7 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
  */
 static enum spec_cause attempt_cause(const struct task *t)
 {
-    if (t->aborting)
+    if (task_aborting(t))
         return SPEC_CAUSE_ABORTED;
     if (t->stopping && t->stop_cause != SPEC_CAUSE_GANG)
         return t->stop_cause;
@@ -157,14 +159,14 @@ static bool settle_task(const struct task *t, uint64_t now_ms, struct event *e)
         settle_attempt(t, now_ms, e);
         return true;
     case TASK_BLOCKED:
-        if (t->aborting)
+        if (task_aborting(t))
             break;
         if (t->needs_left > 0)
             return false;
         want_end(e, t, OUTCOME_SKIPPED, SPEC_CAUSE_NONE);
         return true;
     case TASK_WAITING:
-        if (!t->aborting)
+        if (!task_aborting(t))
             return false;
         break;
     case TASK_ENDED:
@@ -175,16 +177,42 @@ static bool settle_task(const struct task *t, uint64_t now_ms, struct event *e)
     return true;
 }
 
+/* The next task of a workload that is being aborted, or NULL. */
+static struct task *aborted_task(struct world *w)
+{
+    struct workload *wl;
+
+    while ((wl = heap_top(&w->aborts))) {
+        while (wl->abort_from < wl->spec->ntasks &&
+               wl->tasks[wl->abort_from].state == TASK_ENDED)
+            wl->abort_from++;
+        if (wl->abort_from < wl->spec->ntasks)
+            return &wl->tasks[wl->abort_from];
+        heap_remove(&w->aborts, wl);
+    }
+    return NULL;
+}
+
+/* The first task, by workload and index, that wants something: in which of the
+ * two it is found makes no difference.
+ */
 static bool settle(struct world *w, uint64_t now_ms, struct event *e)
 {
-    struct task *t;
+    struct task *t, *aborted;
 
-    while ((t = heap_top(&w->todo))) {
+    for (;;) {
+        t = heap_top(&w->todo);
+        aborted = aborted_task(w);
+        if (!t && !aborted)
+            return false;
+        if (!t || (aborted && !w->todo.before(t, aborted)))
+            t = aborted;
         if (settle_task(t, now_ms, e))
             return true;
+        if (t == aborted)
+            t->workload->abort_from++;
         heap_remove(&w->todo, t);
     }
-    return false;
 }
 
 /* A failure counts even when a handler ran after it.  A stage that was aborted

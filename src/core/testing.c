@@ -132,31 +132,38 @@ static bool same_step(struct sim *s, const struct event *e)
     return same;
 }
 
-void sim_round(struct sim *s)
+bool sim_some(struct sim *s, unsigned steps)
 {
     struct event e;
+    bool more = true;
 
-    for (unsigned n = 0; world_step(s->w, s->now, &e); n++) {
-        const char *name = event_type_name(e.type);
+    while (more && steps-- > 0) {
+        const char *name;
 
-        if (n > 1000000)
-            fault(s, "a round without an end", name);
-        if (s->twin && !same_step(s, &e)) {
+        more = world_step(s->w, s->now, &e) > 0;
+        if (s->twin && !same_step(s, more ? &e : NULL))
             world_free(take(s->twin));
-        }
+        if (!more)
+            break;
+        name = event_type_name(e.type);
         if (sim_do(s, &e) < 0) {
             fault(s, name, s->err.text);
             event_clear(&e);
-            break;
+            more = false;
         }
     }
-    if (s->twin)
-        (void) same_step(s, NULL);
-    if (world_wake_ms(s->w) <= s->now)
-        fault(s, "the world wants to be woken", "at a time that is past");
     (void) world_rows(s->w, keep_row, s->rows);
     if (s->twin)
         (void) world_rows(s->twin, drop_row, NULL);
+    return more;
+}
+
+void sim_round(struct sim *s)
+{
+    if (sim_some(s, 1000000))
+        fault(s, "a round", "has no end");
+    if (world_wake_ms(s->w) <= s->now)
+        fault(s, "the world wants to be woken", "at a time that is past");
 }
 
 void sim_wait(struct sim *s, uint64_t ms)

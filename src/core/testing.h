@@ -28,6 +28,8 @@ void fault(struct sim *s, const char *what, const char *why);
 
 /* Stamp, check, journal and apply; takes what the event owns.  0 or -errno. */
 int sim_do(struct sim *s, struct event *e);
+/* So many steps at most, then the tables; true: it may want more. */
+bool sim_some(struct sim *s, unsigned steps);
 /* Steps until the world wants nothing more, then the tables. */
 void sim_round(struct sim *s);
 void sim_wait(struct sim *s, uint64_t ms);         /* then a round */

@@ -61,7 +61,7 @@ struct words {
 
 static struct words milli(uint64_t n)
 {
-    struct words m;
+    struct words m = { "" };
 
     quantity_print_milli(n, m.text, sizeof(m.text));
     return m;
@@ -79,7 +79,7 @@ static struct words cpus(uint64_t n)
 
 static struct words bytes(uint64_t n)
 {
-    struct words m;
+    struct words m = { "" };
 
     quantity_print_bytes(n, m.text, sizeof(m.text));
     return m;
@@ -89,7 +89,7 @@ static struct words bytes(uint64_t n)
 static struct words duration(uint64_t ms)
 {
     uint64_t unit = ms >= 120000 ? 60000 : ms >= 1000 ? 1000 : 1;
-    struct words m;
+    struct words m = { "" };
 
     quantity_print_duration(ms - ms % unit, m.text, sizeof(m.text));
     return m;

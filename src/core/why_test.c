@@ -197,7 +197,8 @@ static void test_rest(void)
     e.epoch = 1;
     ok(sim_do(&s, &e) == 0, "a restore");
     says(&s, 1, 0, WHY_QUARANTINED, 0, "Its workload had not ended when the "
-         "store was saved that has now been restored, and may have run since.", "An operator releases w1: queue it again, or abort it.");
+         "store was saved that has now been restored, and may have run since.",
+         "An operator releases w1: queue it again, or abort it.");
     sim_close(&s);
 }
 

@@ -68,11 +68,16 @@ static uint32_t *todo_slot(void *item)
     return &((struct task *) item)->todo_slot;
 }
 
-static bool end_before(const void *a, const void *b)
+static bool id_before(const void *a, const void *b)
 {
     const struct workload *x = a, *y = b;
 
     return x->id < y->id;
+}
+
+static uint32_t *abort_slot(void *item)
+{
+    return &((struct workload *) item)->abort_slot;
 }
 
 static uint32_t *end_slot(void *item)
@@ -91,7 +96,8 @@ struct world *world_new(void)
     w->tokens = map_new();
     w->block_ids = map_new();
     w->todo = (struct heap) { .before = todo_before, .slot = todo_slot };
-    w->ends = (struct heap) { .before = end_before, .slot = end_slot };
+    w->aborts = (struct heap) { .before = id_before, .slot = abort_slot };
+    w->ends = (struct heap) { .before = id_before, .slot = end_slot };
     timers_init(w);
     plan_init(&w->plan);
     w->dirty_meta = true;
@@ -156,6 +162,7 @@ void world_free(struct world *w)
     map_free(w->tokens);
     map_free(w->block_ids);
     heap_free(&w->todo);
+    heap_free(&w->aborts);
     heap_free(&w->ends);
     heap_free(&w->sleepers);
     heap_free(&w->alarms);
@@ -185,6 +192,26 @@ void todo_add(struct world *w, struct task *t)
 {
     if (t->todo_slot == 0)
         heap_add(&w->todo, t);
+}
+
+bool task_aborting(const struct task *t)
+{
+    return t->aborting || t->workload->aborting;
+}
+
+bool task_force(const struct task *t)
+{
+    return t->force || t->workload->force;
+}
+
+/* Steps look at its tasks one by one from the first on, so that an abort costs
+ * nothing at once, however many there are.
+ */
+void aborts_add(struct world *w, struct workload *wl)
+{
+    wl->abort_from = 0;
+    if (wl->abort_slot == 0)
+        heap_add(&w->aborts, wl);
 }
 
 void task_set_state(struct world *w, struct task *t, enum task_state state,
@@ -224,6 +251,7 @@ uint32_t task_losses(const struct task *t, uint64_t now_ms)
 void workload_forget(struct world *w, struct workload *wl)
 {
     heap_remove(&w->ends, wl);
+    heap_remove(&w->aborts, wl);
     timer_off(w, &wl->timer);
     for (uint32_t i = 0; i < wl->graph->nsets; i++)
         plan_set_free(w, &wl->graph->sets[i]);

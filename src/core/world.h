@@ -28,8 +28,10 @@ struct err;
  * world_verify checks 1 to 5 on the whole state; tests call it after every
  * event.
  *
- * Work per event is bounded: waiting tasks are kept by shape (equal needs), so
- * that a shape that does not fit is asked about once, not once a task.
+ * Waiting tasks are kept by shape (equal needs of one tenant), so that a shape
+ * that does not fit is asked about once, not once a task.  An event is O(log n)
+ * in the tasks, unless it is about many: all of a workload, all that need one,
+ * all leases of a block.  The step after room was made is O(shapes in line).
  */
 #define TASK_STATES(X) \
     X(BLOCKED, "blocked")    /* its needs have not ended */ \
@@ -78,7 +80,7 @@ struct task {
     uint32_t index;
     uint8_t state, outcome, cause;     /* enum task_state, outcome, spec_cause */
     bool stopping;                     /* task.stopping was journalled */
-    bool aborting, force;
+    bool aborting, force;              /* it alone; see its workload's */
     uint8_t stop_cause;                /* enum spec_cause */
     int status;
     uint32_t gen;                      /* of the newest attempt; 0: none yet */
@@ -122,7 +124,8 @@ struct workload {
     bool started;                      /* some task was planned once */
     bool dirty, given;                 /* given: its row has been given once */
     uint32_t expire_from;              /* tasks before it have ended */
-    uint32_t end_slot;
+    uint32_t abort_from;               /* tasks before it know of the abort */
+    uint32_t end_slot, abort_slot;
     struct timer timer;                /* deadline or max_wait */
     struct workload *next_gone, *dirty_next;
 };

@@ -94,6 +94,7 @@ struct world {
     bool hold;                         /* world_hold; no part of the state */
     struct workload *gone;             /* ended, row not given yet */
     struct heap todo;                  /* tasks that settle something */
+    struct heap aborts;                /* workloads with tasks to be told of it */
     struct heap ends;                  /* workloads whose tasks all ended */
     struct heap sleepers;              /* tasks that back off */
     struct heap alarms;                /* tasks and workloads to be stopped */
@@ -116,6 +117,9 @@ void task_set_state(struct world *w, struct task *t, enum task_state state,
 void task_dirty(struct world *w, struct task *t);
 void workload_dirty(struct world *w, struct workload *wl);
 void todo_add(struct world *w, struct task *t);
+bool task_aborting(const struct task *t);          /* alone, or with all */
+bool task_force(const struct task *t);
+void aborts_add(struct world *w, struct workload *wl);
 void workload_forget(struct world *w, struct workload *wl);
 void workload_free(struct workload *wl);
 void workload_keyed(struct world *w, struct workload *wl);

@@ -346,6 +346,42 @@ static void test_abort(void)
     close_checked(&s, "abort");
 }
 
+static int count_row(const struct world_row *row, void *arg)
+{
+    unsigned *n = arg;
+
+    n[row->table]++;
+    return 0;
+}
+
+static void test_abort_many(void)
+{
+    enum { MANY = 500 };
+    unsigned n[TABLE_COUNT] = { 0 };
+    struct event e;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 0, "", 1);
+    (void) sim_submit(&s, sim_spec(MANY));
+    sim_claim(&s, 1, 0, 0, 1);
+    event_init(&e, EVENT_ABORTING);
+    e.workload = 1;
+    e.task = EVENT_ALL;
+    ok(sim_do(&s, &e) == 0, "an abort of %d tasks", (int) MANY);
+    ok(world_rows(s.w, count_row, n) == 0 && n[TABLE_WORKLOAD] == 1 &&
+       n[TABLE_TASK] == 0, "changes one row, and no task's");
+    ok(sim_some(&s, 3) && sim_state(&s, 1, 0) == TASK_ENDING &&
+       sim_state(&s, 1, 2) == TASK_ENDED &&
+       sim_state(&s, 1, 3) == TASK_WAITING, "tasks follow one by one");
+    sim_end(&s, 1, 0, 0, 0);
+    ok(is(sim_row(&s, "0 1", "outcome"), "aborted") &&
+       sim_count(&s, EVENT_TASK_ENDED) == MANY, "all of them");
+    ok(sim_count(&s, EVENT_PLANNED) == 1, "and nothing starts in between");
+    ok(s.faults == 0, "abort of many");
+    sim_close(&s);
+}
+
 static void test_abort_stage(void)
 {
     struct spec *spec = sim_spec(3);
@@ -787,6 +823,7 @@ int main(void)
     test_lost_again();
     test_gang();
     test_abort();
+    test_abort_many();
     test_abort_stage();
     test_timeout();
     test_limits();
