@@ -1,11 +1,10 @@
 #include "engine/home.h"
 
 #include "base/err.h"
-#include "base/frame.h"
-#include "base/json.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "engine/stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +25,6 @@ enum {
     STALL_MS = 30 * 1000,              /* to read any of what is queued */
     PAUSE_MS = 100,                    /* without descriptors to accept */
     CONNS_MAX = 4096,
-    READ_SIZE = 64 * 1024,
 };
 
 struct conn {
@@ -115,14 +113,10 @@ static void refuse(struct conn *c, const char *text)
 {
     struct wire_msg m = { .kind = WIRE_ERROR };
     struct buf out = BUF_INIT(4096);
-    autojson json_t *j = NULL;
-    autofree char *body = NULL;
 
     (void) snprintf(m.text, sizeof m.text, "%.255s", text);
-    j = wire_write(&m);
-    body = json_text(j);
-    frame_add(&out, body, strlen(body));
-    (void) send(c->fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (stream_put(&out, &m, out.max, NULL) == 0)
+        (void) stream_write(c->fd, &out, NULL);
     buf_free(&out);
     conn_cut(c);
 }
@@ -154,25 +148,19 @@ static void all_written(struct conn *c)
 /* Write what the socket takes; true when it took something. */
 static bool flush(struct conn *c)
 {
-    bool took = false;
+    size_t took = 0;
+    int rc;
 
-    while (c->out.len > 0 && !c->dead) {
-        ssize_t n = send(c->fd, c->out.data, c->out.len,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n > 0) {
-            took = true;
-            buf_drop(&c->out, (size_t) n);
-        } else if (errno == EAGAIN) {
-            wait_writable(c, took);
-            return took;
-        } else if (errno != EINTR) {
-            conn_cut(c);
-        }
-    }
-    if (!c->dead)
+    if (c->dead || c->out.len == 0)
+        return false;
+    rc = stream_write(c->fd, &c->out, &took);
+    if (rc < 0)
+        conn_cut(c);
+    else if (rc == 0)
+        wait_writable(c, took > 0);
+    else
         all_written(c);
-    return took;
+    return took > 0;
 }
 
 /* A socket counts as writable only when much of it is free: a runner that
@@ -263,66 +251,51 @@ static void answer_unknown(struct conn *c, const char *text)
     (void) home_send(c->home, c->block, &m, NULL);
 }
 
-static void handle(struct conn *c, const char *body, size_t len)
+static void handle(struct conn *c, const struct wire_msg *m)
 {
-    struct err err = { 0 };
-    struct wire_msg m;
-    int rc = wire_read(body, len, &m, &err);
-
-    if (rc == -ENOTSUP && c->greeted) {
-        answer_unknown(c, err.text);
-        return;
-    }
-    if (rc < 0) {
-        refuse(c, err.text);
-        return;
-    }
     if (!c->greeted)
-        greet(c, &m);
-    else if (m.kind == WIRE_HELLO)
+        greet(c, m);
+    else if (m->kind == WIRE_HELLO)
         refuse(c, "hello was said already");
     else
-        c->home->ops->message(c->block, &m, c->home->arg);
-    wire_clear(&m);
+        c->home->ops->message(c->block, m, c->home->arg);
 }
 
-static void take_frames(struct conn *c)
+static void take_messages(struct conn *c)
 {
     struct err err = { 0 };
+    int rc = 1;
 
-    while (!c->dead) {
-        const char *body = NULL;
-        size_t len = 0;
-        int rc = frame_next(&c->in, &body, &len, &err);
+    while (!c->dead && rc != 0) {
+        struct wire_msg m;
 
-        if (rc < 0)
+        rc = stream_next(&c->in, &m, &err);
+        if (rc > 0) {
+            handle(c, &m);
+            wire_clear(&m);
+        } else if (rc == -ENOTSUP && c->greeted) {
+            answer_unknown(c, err.text);
+        } else if (rc < 0) {
             refuse(c, err.text);
-        if (rc <= 0)
-            return;
-        handle(c, body, len);
-        buf_drop(&c->in, len + 4);
+        }
     }
 }
 
 static void on_conn(struct watch *w, int fd, unsigned ready, void *arg)
 {
     struct conn *c = arg;
-    char data[READ_SIZE];
-    ssize_t n;
+    int rc;
 
     (void) w;
     if (ready & LOOP_WRITE)
         (void) flush(c);
     if (c->dead || !(ready & LOOP_READ))
         return;
-    n = recv(fd, data, sizeof data, MSG_DONTWAIT);
-    if (n > 0) {
-        (void) buf_add(&c->in, data, (size_t) n);
-        take_frames(c);
-    } else if (n == 0 ||
-               (errno != EAGAIN && errno != EINTR)) {
+    rc = stream_read(fd, &c->in, NULL);
+    if (rc > 0)
+        take_messages(c);
+    else if (rc < 0)
         conn_cut(c);
-    }
 }
 
 /* The folder's mode keeps strangers out; so does this, where it is shared. */
@@ -341,7 +314,7 @@ static void conn_new(struct home *h, int fd)
 
     *c = (struct conn) {
         .home = h, .fd = fd, .next = h->conns,
-        .in = BUF_INIT(FRAME_MAX + 4 + READ_SIZE), .out = BUF_INIT(OUT_MAX),
+        .in = STREAM_IN_INIT, .out = BUF_INIT(OUT_MAX),
     };
     if (loop_fd(h->loop, fd, LOOP_READ, on_conn, c, &c->watch, NULL) < 0) {
         conn_free(c);
@@ -459,52 +432,48 @@ void home_close(struct home *h)
     free(h);
 }
 
-static bool fits(const struct conn *c, size_t len, enum wire_kind kind)
-{
-    return c->out.len + len + 4 <= (kind == WIRE_ORDER ? (size_t) ORDERS_MAX
-                                                       : (size_t) OUT_MAX);
-}
-
 static int not_here(const char *block, struct err *err)
 {
     return err_set(err, ENOTCONN, "the runner of block %s is not here",
                    block);
 }
 
+/* An order that finds no room stays with its owner; for all else there is
+ * more, and who leaves no room even then reads nothing.
+ */
+static int turn_away(struct conn *c, enum wire_kind kind, struct err *err)
+{
+    if (kind == WIRE_ORDER) {
+        c->full = true;
+        return err_prefix(err, -ENOBUFS, "the runner of block %s", c->block);
+    }
+    conn_cut(c);
+    return not_here(c->block, err);
+}
+
 int home_send(struct home *h, const char *block, const struct wire_msg *m,
               struct err *err)
 {
+    size_t max = m->kind == WIRE_ORDER ? ORDERS_MAX : OUT_MAX;
     struct conn *c = map_get(h->blocks, block);
-    autojson json_t *j = NULL;
-    autofree char *body = NULL;
-    size_t len;
+    int rc;
 
     if (!c)
         return not_here(block, err);
-    j = wire_write(m);
-    body = json_text(j);
-    len = strlen(body);
-    if (len > FRAME_MAX)
-        return err_set(err, EMSGSIZE,
-                       "a message of %zu bytes, at most %d are allowed", len,
-                       FRAME_MAX);
-    if (c->out.len >= EAGER && (!c->blocked || !fits(c, len, m->kind)))
+    if (c->out.len >= EAGER && !c->blocked)
         (void) flush(c);
     if (c->dead)
         return not_here(block, err);
-    if (!fits(c, len, m->kind) && m->kind == WIRE_ORDER) {
-        c->full = true;
-        return err_set(err, ENOBUFS,
-                       "the runner of block %s has %zu bytes to read first",
-                       block, c->out.len);
-    }
-    if (!fits(c, len, m->kind)) {
-        conn_cut(c);
+    rc = stream_put(&c->out, m, max, err);
+    if (rc == -ENOBUFS && flush(c))
+        rc = stream_put(&c->out, m, max, err);
+    if (c->dead)
         return not_here(block, err);
-    }
-    frame_add(&c->out, body, len);
-    settle_soon(h);
-    return 0;
+    if (rc == -ENOBUFS)
+        return turn_away(c, m->kind, err);
+    if (rc == 0)
+        settle_soon(h);
+    return rc;
 }
 
 bool home_connected(const struct home *h, const char *block)

@@ -1,10 +1,9 @@
 #include "runner/link.h"
 
 #include "base/err.h"
-#include "base/frame.h"
-#include "base/json.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "engine/stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@ enum {
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 2000,
     OUT_MAX = 64 * 1024 * 1024,
-    READ_SIZE = 64 * 1024,
 };
 
 struct link {
@@ -26,6 +24,7 @@ struct link {
     char *path;
     int fd;                            /* -1: home is away */
     bool welcome;
+    bool over;                         /* something could not be queued */
     struct watch *watch, *retry, *soon;
     uint64_t retry_ms, away_since;
     struct buf in, out;
@@ -48,6 +47,7 @@ static void hang_up(struct link *k)
         (void) close(take_fd(k->fd));
     buf_free(&k->in);
     buf_free(&k->out);
+    k->over = false;
 }
 
 static void lost(struct link *k, const char *why)
@@ -62,22 +62,15 @@ static void lost(struct link *k, const char *why)
 
 static void flush(struct link *k)
 {
-    while (k->fd >= 0 && k->out.len > 0) {
-        ssize_t n = send(k->fd, k->out.data, k->out.len,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+    int rc;
 
-        if (n > 0) {
-            buf_drop(&k->out, (size_t) n);
-        } else if (errno == EAGAIN) {
-            watch_want(k->watch, LOOP_READ | LOOP_WRITE);
-            return;
-        } else if (errno != EINTR) {
-            lost(k, strerror(errno));
-            return;
-        }
-    }
-    if (k->watch)
-        watch_want(k->watch, LOOP_READ);
+    if (k->fd < 0)
+        return;
+    rc = stream_write(k->fd, &k->out, NULL);
+    if (rc < 0)
+        lost(k, strerror(-rc));
+    else
+        watch_want(k->watch, rc ? LOOP_READ : LOOP_READ | LOOP_WRITE);
 }
 
 static void on_soon(struct watch *w, void *arg)
@@ -86,71 +79,57 @@ static void on_soon(struct watch *w, void *arg)
 
     (void) w;
     k->soon = NULL;
-    if (k->out.over)
+    if (k->over)
         lost(k, "home does not read");
     else
         flush(k);
 }
 
-/* False when the link is no longer what it was. */
-static bool handle(struct link *k, const char *body, size_t len)
+static void answer_unknown(struct link *k, const char *text)
 {
-    struct err err = { 0 };
-    struct wire_msg m;
-    int fd = k->fd;
-    int rc = wire_read(body, len, &m, &err);
+    struct wire_msg m = { .kind = WIRE_ERROR };
 
-    if (rc == -ENOTSUP) {
-        m = (struct wire_msg) { .kind = WIRE_ERROR };
-        (void) snprintf(m.text, sizeof m.text, "%.255s", err.text);
-        link_send(k, &m);
-        return true;
-    }
-    if (rc < 0) {
-        lost(k, err.text);
-        return false;
-    }
-    k->ops->message(&m, k->arg);
-    wire_clear(&m);
-    return k->fd == fd;
+    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
+    link_send(k, &m);
 }
 
-static void take_frames(struct link *k)
+/* Until there is no more, or the link is no longer what it was. */
+static void take_messages(struct link *k)
 {
     struct err err = { 0 };
-    const char *body = NULL;
-    size_t len = 0;
-    int rc;
+    int fd = k->fd, rc = 1;
 
-    while ((rc = frame_next(&k->in, &body, &len, &err)) > 0) {
-        if (!handle(k, body, len))
-            return;
-        buf_drop(&k->in, len + 4);
+    while (k->fd == fd && rc != 0) {
+        struct wire_msg m;
+
+        rc = stream_next(&k->in, &m, &err);
+        if (rc > 0) {
+            k->ops->message(&m, k->arg);
+            wire_clear(&m);
+        } else if (rc == -ENOTSUP) {
+            answer_unknown(k, err.text);
+        } else if (rc < 0) {
+            lost(k, err.text);
+        }
     }
-    if (rc < 0)
-        lost(k, err.text);
 }
 
 static void on_ready(struct watch *w, int fd, unsigned ready, void *arg)
 {
     struct link *k = arg;
-    char data[READ_SIZE];
-    ssize_t n;
+    struct err err = { 0 };
+    int rc;
 
     (void) w;
     if (ready & LOOP_WRITE)
         flush(k);
     if (k->fd < 0 || !(ready & LOOP_READ))
         return;
-    n = recv(fd, data, sizeof data, MSG_DONTWAIT);
-    if (n > 0) {
-        (void) buf_add(&k->in, data, (size_t) n);
-        take_frames(k);
-    } else if (n == 0) {
-        lost(k, "home hung up");
-    } else if (errno != EAGAIN && errno != EINTR) {
-        lost(k, strerror(errno));
-    }
+    rc = stream_read(fd, &k->in, &err);
+    if (rc > 0)
+        take_messages(k);
+    else if (rc < 0)
+        lost(k, err.text);
 }
 
 static int dial(struct link *k)
@@ -189,7 +168,7 @@ struct link *link_open(struct loop *l, const char *socket_path,
     *k = (struct link) {
         .loop = l, .ops = ops, .arg = arg, .path = mem_str(socket_path),
         .fd = -1, .retry_ms = RETRY_MIN_MS, .away_since = loop_now(l),
-        .in = BUF_INIT(FRAME_MAX + 4 + READ_SIZE), .out = BUF_INIT(OUT_MAX),
+        .in = STREAM_IN_INIT, .out = BUF_INIT(OUT_MAX),
     };
     k->retry = loop_timer(l, 0, on_retry, k);
     return k;
@@ -208,14 +187,10 @@ void link_close(struct link *k)
 
 void link_send(struct link *k, const struct wire_msg *m)
 {
-    autojson json_t *j = NULL;
-    autofree char *body = NULL;
-
     if (k->fd < 0)
         return;
-    j = wire_write(m);
-    body = json_text(j);
-    frame_add(&k->out, body, strlen(body));
+    if (stream_put(&k->out, m, OUT_MAX, NULL) < 0)
+        k->over = true;
     if (!k->soon)
         k->soon = loop_soon(k->loop, on_soon, k);
 }
