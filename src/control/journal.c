@@ -119,7 +119,7 @@ static bool decide(struct control *c)
     struct err err = { 0 };
     struct event e;
 
-    for (unsigned n = 0; n < STEPS_MAX; n++) {
+    for (unsigned n = 0; n < STEPS_MAX || world_midway(c->world); n++) {
         if (world_step(c->world, control_now(c), &e) <= 0)
             return false;
         if (journal_event(c, &e, NULL, NULL, &err) < 0) {

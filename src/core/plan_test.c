@@ -8,14 +8,6 @@
 #include <string.h>
 
 /* Order, placement, patience; and where device-time goes. */
-static void close_checked(struct sim *s, const char *what)
-{
-    ok(sim_replays(s), "%s: the journal replays", what);
-    ok(sim_twin(s), "%s: the tables load", what);
-    ok(s->faults == 0, "%s: nothing is wrong inside", what);
-    sim_close(s);
-}
-
 static uint64_t submit_gpu(struct sim *s, uint32_t milli, int priority)
 {
     struct spec *spec = sim_spec(1);

@@ -271,6 +271,11 @@ static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
     return true;
 }
 
+bool world_midway(const struct world *w)
+{
+    return plan_midway(&w->plan);
+}
+
 void world_hold(struct world *w, bool hold)
 {
     w->hold = hold;

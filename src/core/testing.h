@@ -3,8 +3,10 @@
 #include "core/world_int.h"
 
 #include "base/err.h"
+#include "base/tap.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* testing - a world with its journal and tables around it, as the control
  * plane keeps them, on a clock of its own.
@@ -69,3 +71,17 @@ char *sim_dump(const struct world *w);
 struct world *sim_load(struct sim *s);             /* from the tables */
 bool sim_twin(struct sim *s);                      /* equal, now and on */
 bool sim_replays(struct sim *s);                   /* journal gives the same */
+
+/* The end of a test, with what must hold at every end. */
+static inline void close_checked(struct sim *s, const char *what)
+{
+    ok(sim_replays(s), "%s: the journal replays to the same tables", what);
+    ok(sim_twin(s), "%s: the tables load to the same world", what);
+    ok(s->faults == 0, "%s: nothing is wrong inside", what);
+    sim_close(s);
+}
+
+static inline bool is(const char *a, const char *b)
+{
+    return a && strcmp(a, b) == 0;
+}

@@ -200,6 +200,10 @@ int world_apply(struct world *w, struct event *e, struct err *err);
  * -> same answer.
  */
 int world_step(struct world *w, uint64_t now_ms, struct event *ret);
+/* Is a `together` set planned in part?  A batch must not end here: after a
+ * crash the rest of the set would be planned alone.
+ */
+bool world_midway(const struct world *w);
 /* While held, world_step starts nothing new; it goes on to settle, stop and
  * end.  For an owner that does not know yet what there is to plan on.
  */
