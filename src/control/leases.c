@@ -130,7 +130,9 @@ static void say_order(struct control *c, struct lease *l)
 {
     struct lease_key k = lease_key_of(l);
     struct wire_msg m = { .kind = WIRE_ORDER, .key = k, .gen = l->gen };
+    struct err err = { 0 };
     struct held *h;
+    int rc;
 
     if (!home_connected(c->home, l->block->id))
         return;
@@ -139,8 +141,11 @@ static void say_order(struct control *c, struct lease *l)
         h = held_set(c, &k, l->gen, world_epoch(c->world));
     m.epoch = h->epoch;
     m.task = order_json(c, l);
-    if (home_send(c->home, l->block->id, &m, NULL) == -ENOBUFS)
+    rc = home_send(c->home, l->block->id, &m, &err);
+    if (rc == -ENOBUFS)
         held_del(c, &k);               /* not told: leases_drained does */
+    else if (rc < 0 && rc != -ENOTCONN)
+        log_say(LOG_ERROR, "cannot order a task", "error", err.text, NULL);
     wire_clear(&m);
 }
 

@@ -275,12 +275,13 @@ static int set_cpus(const struct cgroup *c, const char *group,
                  : shares > 262144 ? 262144 : shares, err);
 }
 
-/* On version 1 the weight needs a second group, which a short task feels: one
- * CPU is the weight that a process has anyway.
+/* On version 1 the weight needs a second group, and entering it takes the
+ * kernel some 20 ms, which a short task feels.  One CPU is the weight that a
+ * process has anyway, and less than one is for what hardly uses it.
  */
 static bool wants_cpu_group(const struct cgroup *c, uint64_t cpus_milli)
 {
-    return c->cpu && cpus_milli && (c->unified || cpus_milli != 1000);
+    return c->cpu && cpus_milli && (c->unified || cpus_milli > 1000);
 }
 
 int cgroup_make(const struct cgroup *c, const char *lease,

@@ -138,13 +138,23 @@ static void die_with(pid_t keeper)
         _exit(1);
 }
 
+enum { FILES_USUAL = 1024 };
+
 static void set_limits(struct task *t)
 {
-    struct rlimit core = { 0, 0 };
+    struct rlimit core = { 0, 0 }, files;
     struct rlimit data = { t->order->memory, t->order->memory };
 
     if (setrlimit(RLIMIT_CORE, &core) < 0)
         give_up(t, 126, "limit core files", "");
+    /* The control plane raises its own; programs that use select() or close
+     * everything up to the limit expect the usual one.
+     */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > FILES_USUAL) {
+        files.rlim_cur = FILES_USUAL;
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+            give_up(t, 126, "limit open files", "");
+    }
     if (t->order->memory && !t->cgroup->memory &&
         setrlimit(RLIMIT_DATA, &data) < 0)
         give_up(t, 126, "limit memory", "");
