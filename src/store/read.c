@@ -132,8 +132,9 @@ uint64_t store_first_event(struct store *s)
 {
     int64_t seq;
 
-    if (sql_number(s->reader, "SELECT coalesce(min(seq), 0) FROM event", &seq,
-                   NULL) < 0)
+    if (sql_number(s->reader, "SELECT max(coalesce(min(seq), 0), coalesce(("
+                   "SELECT value FROM meta WHERE key = 'store.trimmed') + 1, "
+                   "0)) FROM event", &seq, NULL) < 0)
         return 0;
     return (uint64_t) seq;
 }

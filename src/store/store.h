@@ -92,7 +92,10 @@ struct store_event_query {
 typedef int (*store_event_f)(const struct store_event *e, void *arg);
 int store_events(struct store *s, const struct store_event_query *q,
                  store_event_f cb, void *arg, struct err *err);
-uint64_t store_first_event(struct store *s);       /* the oldest; 0: none */
+/* From here on nothing is missing: the oldest event, or the one after the last
+ * that retention took; 0: none.
+ */
+uint64_t store_first_event(struct store *s);
 
 struct store_workload_query {
     uint64_t before;                   /* id < before; 0: from the newest */

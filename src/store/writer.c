@@ -312,11 +312,23 @@ static int trim_run(struct writer *w, const char *text, uint64_t a, uint64_t b,
     return rc < 0 ? rc : sqlite3_changes(w->sql->db);
 }
 
+/* Remember the newest event that goes: a watcher from before it has missed
+ * something.
+ */
+#define TRIMMED(which) \
+    "INSERT INTO meta SELECT 'store.trimmed', CAST(max(seq) AS TEXT) " \
+    "FROM event WHERE " which " HAVING max(seq) IS NOT NULL " \
+    "ON CONFLICT(key) DO UPDATE SET value = CAST(max(" \
+    "CAST(value AS INTEGER), CAST(excluded.value AS INTEGER)) AS TEXT)"
+
 static int trim_workload(struct writer *w, uint64_t id, struct schema_head *h,
                          bool *ret_gone, struct err *err)
 {
     int events, tasks, rc;
 
+    rc = trim_run(w, TRIMMED("workload = ?1"), id, 0, err);
+    if (rc < 0)
+        return rc;
     events = trim_run(w, "DELETE FROM event WHERE seq IN (SELECT seq FROM "
                       "event WHERE workload = ?1 LIMIT ?2)", id, TRIM_ROWS,
                       err);
@@ -341,11 +353,15 @@ static int trim_workload(struct writer *w, uint64_t id, struct schema_head *h,
 static int trim_audit(struct writer *w, uint64_t before_ms,
                       struct schema_head *h, struct err *err)
 {
-    int n = trim_run(w, "DELETE FROM event WHERE seq IN (SELECT seq FROM event "
+    int n = trim_run(w, TRIMMED("workload IS NULL AND time_ms < ?1 AND "
+                                "seq < (SELECT max(seq) FROM event)"),
+                     before_ms, 0, err);
+
+    if (n >= 0)
+        n = trim_run(w, "DELETE FROM event WHERE seq IN (SELECT seq FROM event "
                      "WHERE workload IS NULL AND time_ms < ?1 AND "
                      "seq < (SELECT max(seq) FROM event) LIMIT ?2)",
                      before_ms, TRIM_ROWS, err);
-
     if (n > 0)
         h->events -= (uint64_t) n;
     return n;
