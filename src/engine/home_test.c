@@ -391,12 +391,19 @@ static void test_stall(struct home *h)
     (void) close(fd);
 }
 
-/* Without a descriptor left home does not spin: it looks again 100 ms later. */
+/* Without a descriptor left home does not spin: it looks again 100 ms later.
+ * Valgrind keeps descriptors of its own and ends a connection that it has none
+ * for, so there it cannot be tried.
+ */
 static void test_no_descriptors(struct home *h)
 {
     struct rlimit old, low;
     uint64_t now = 1000;
-    int fd = dial();
+    int fd;
+
+    if (getenv("WEIR_VALGRIND"))
+        return;
+    fd = dial();
 
     loop_set_clock(loop, fake_now, &now);
     ok(getrlimit(RLIMIT_NOFILE, &old) == 0, "the limit");
