@@ -61,7 +61,7 @@ def main():
             fill(server)
             token = server.token("admin", expires="never").token
             done = subprocess.run(
-                [tool, "--config-file", CONFIG, "run", f"https://localhost:{port}/v1/openapi.json",
+                [tool, "--config-file", CONFIG, "run", f"https://127.0.0.1:{port}/v1/openapi.json",
                  "--tls-verify", certs.path("ca.pem"), "-H",
                  f"Authorization: Bearer {token}", "--seed", "1",
                  "--generation-deterministic",

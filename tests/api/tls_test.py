@@ -60,7 +60,7 @@ class TlsClient:
                                          certs.path(cert + ".key"))
 
     def call(self, method, path, body=None):
-        conn = http.client.HTTPSConnection("localhost", self.port,
+        conn = http.client.HTTPSConnection("127.0.0.1", self.port,
                                            context=self.context,
                                            timeout=TIMEOUT)
         head = {"Content-Type": "application/json"} if body else {}
