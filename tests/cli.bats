@@ -250,6 +250,7 @@ sleeper() {
     run -3 "$WEIR" run "$T/bad.yaml"
     [[ "$output" == *"$T/bad.yaml:4:1: "*gpuz*"did you mean 'gpus'?"* ]]
     [[ "$output" == *"$T/bad.yaml:5:"* ]]
+    [ "$(grep -c gpuz <<<"$output")" = 1 ]
     head -c 9000000 /dev/zero | tr '\0' '#' >"$T/huge.yaml"
     run -3 "$WEIR" run "$T/huge.yaml"
     [[ "$output" == *"larger than 8 MiB"* ]]
