@@ -122,6 +122,14 @@ void json_put_u64(json_t *o, const char *key, uint64_t value)
     json_put(o, key, json_integer((json_int_t) value));
 }
 
+void json_put_milli(json_t *o, const char *key, uint64_t milli)
+{
+    if (milli % 1000 == 0)
+        json_put_u64(o, key, milli / 1000);
+    else
+        json_put(o, key, json_real((double) milli / 1000));
+}
+
 void json_put_bool(json_t *o, const char *key, bool value)
 {
     json_put(o, key, json_boolean(value));

@@ -41,4 +41,6 @@ bool json_get_bool(const json_t *o, const char *key, bool fallback);
 void json_put_str(json_t *o, const char *key, const char *value);
 void json_put_u64(json_t *o, const char *key, uint64_t value);
 void json_put_bool(json_t *o, const char *key, bool value);
+/* Thousandths as people write them: 2, 0.25. */
+void json_put_milli(json_t *o, const char *key, uint64_t milli);
 void json_put(json_t *o, const char *key, json_t *value);

@@ -142,6 +142,12 @@ static void test_put(void)
     json_put(o, "a", json_real(0.1));
     text = json_text(json_object_get(o, "a"));
     ok(strcmp(text, "0.1") == 0, "a tenth is a tenth: %s", text);
+    json_put_milli(o, "a", 2000);
+    ok(json_get_u64(o, "a", 0) == 2, "2000 thousandths are the integer 2");
+    json_put_milli(o, "a", 1250);
+    ok(json_is_real(json_object_get(o, "a")) &&
+       json_real_value(json_object_get(o, "a")) == 1.25,
+       "1250 thousandths are 1.25");
 }
 
 int main(void)

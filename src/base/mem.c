@@ -70,16 +70,22 @@ char *mem_strn(const char *s, size_t n)
     return copy;
 }
 
-char *mem_printf(const char *fmt, ...)
+char *mem_vprintf(const char *fmt, va_list ap)
 {
     char *s = NULL;
+
+    if (vasprintf(&s, fmt, ap) < 0)
+        mem_none();
+    return s;
+}
+
+char *mem_printf(const char *fmt, ...)
+{
     va_list ap;
-    int n;
+    char *s;
 
     va_start(ap, fmt);
-    n = vasprintf(&s, fmt, ap);
+    s = mem_vprintf(fmt, ap);
     va_end(ap);
-    if (n < 0)
-        mem_none();
     return s;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ void *mem_dup(const void *p, size_t bytes);
 char *mem_str(const char *s);                      /* NULL gives NULL */
 char *mem_strn(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *mem_vprintf(const char *fmt, va_list ap)
+    __attribute__((format(printf, 1, 0)));
 
 static inline void mem_freep(void *p)
 {
