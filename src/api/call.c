@@ -2,6 +2,7 @@
 
 #include "api/audit.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/mem.h"
 #include "base/quantity.h"
 #include "core/world.h"
@@ -97,23 +98,15 @@ static struct pending *pending_new(struct call *c, call_then_f then,
     struct pending *p = mem_new(sizeof *p);
 
     *p = (struct pending) {
-        .api = c->api, .next = c->api->pending, .call = c, .then = then,
-        .failed = failed, .arg = arg,
+        .api = c->api, .call = c, .then = then, .failed = failed, .arg = arg,
     };
-    if (p->next)
-        p->next->prev = p;
-    c->api->pending = p;
+    list_push(c->api->pending, p);
     return p;
 }
 
 static void pending_unlink(struct api *a, struct pending *p)
 {
-    if (p->prev)
-        p->prev->next = p->next;
-    else
-        a->pending = p->next;
-    if (p->next)
-        p->next->prev = p->prev;
+    list_unlink(a->pending, p);
     p->api = NULL;
 }
 

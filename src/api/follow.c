@@ -3,6 +3,7 @@
 #include "api/api_int.h"
 #include "api/handlers.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "core/world.h"
@@ -119,12 +120,7 @@ static void gone(void *arg)
     if (f->all->turn == f)
         f->all->turn = f->next;
     f->all->n--;
-    if (f->prev)
-        f->prev->next = f->next;
-    else
-        f->all->list = f->next;
-    if (f->next)
-        f->next->prev = f->prev;
+    list_unlink(f->all->list, f);
     free(f);
 }
 
@@ -258,10 +254,7 @@ void get_log(struct call *c)
     add_number(c, "Weir-Log-Start", now.start);
     add_number(c, "Weir-Log-End", now.end);
     kept = mem_dup(&f, sizeof f);
-    kept->next = fs->list;
-    if (kept->next)
-        kept->next->prev = kept;
-    fs->list = kept;
+    list_push(fs->list, kept);
     fs->n++;
     if (f.follow && !fs->timer)
         fs->timer = loop_timer(fs->api->loop, POLL_MS, on_timer, fs);

@@ -4,6 +4,7 @@
 #include "api/event_text.h"
 #include "api/handlers.h"
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "core/world.h"
@@ -291,12 +292,7 @@ static void gone(void *arg)
 
     if (ws->turn == w)
         ws->turn = w->next;
-    if (w->prev)
-        w->prev->next = w->next;
-    else
-        ws->list = w->next;
-    if (w->next)
-        w->next->prev = w->prev;
+    list_unlink(ws->list, w);
     ws->n--;
     ws->left = ws->left < ws->n ? ws->left : ws->n;
     entry_unref(w->entry);
@@ -432,13 +428,11 @@ void get_watch(struct call *c)
         ring_restart(ws);
     w = mem_new(sizeof *w);
     *w = (struct watcher) {
-        .all = ws, .next = ws->list, .who = c->who, .workload = workload,
+        .all = ws, .who = c->who, .workload = workload,
         .cursor = seq, .page = BUF_INIT(64 * 1024 * 1024),
         .sent_ms = loop_now(c->api->loop),
     };
-    if (w->next)
-        w->next->prev = w;
-    ws->list = w;
+    list_push(ws->list, w);
     ws->n++;
     if (!ws->tick)
         ws->tick = loop_timer(ws->api->loop, TICK_MS, on_tick, ws);

@@ -138,8 +138,7 @@ void paint_printf(struct paint *p, enum style s, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        mem_none();
+    text = mem_vprintf(fmt, ap);
     va_end(ap);
     paint_add(p, s, text);
 }

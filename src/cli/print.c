@@ -44,8 +44,7 @@ void sheet_printf(struct table *t, const char *what, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        mem_none();
+    text = mem_vprintf(fmt, ap);
     va_end(ap);
     sheet_add(t, what, text);
 }

@@ -27,8 +27,7 @@ static void say(const struct cli *c, const char *fmt, va_list ap)
 
     if (c->muted)
         return;
-    if (vasprintf(&text, fmt, ap) < 0)
-        mem_none();
+    text = mem_vprintf(fmt, ap);
     cli_tame(text);
     (void) fflush(stdout);
     fprintf(stderr, "weir%s%s: %s\n", c->verb ? " " : "",

@@ -59,8 +59,7 @@ void table_printf(struct table *t, enum style s, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        mem_none();
+    text = mem_vprintf(fmt, ap);
     va_end(ap);
     table_take(t, s, text);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "net/http_int.h"
@@ -158,10 +159,7 @@ static void conn_open(struct http *h, struct MHD_Connection *m, void **socket)
     c->fd = info->connect_fd;
     c->deadline_ms = loop_now(h->loop) + HTTP_HEAD_MS;
     peer_read(h, m, c->fd, &c->peer);
-    c->next = h->conns;
-    if (c->next)
-        c->next->prev = c;
-    h->conns = c;
+    list_push(h->conns, c);
     h->stat.connections++;
     if (!h->sweep)
         h->sweep = loop_timer(h->loop, SWEEP_MS, sweep, h);
@@ -172,12 +170,7 @@ static void conn_close(struct http *h, void **socket)
 {
     struct http_conn *c = *socket;
 
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        h->conns = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    list_unlink(h->conns, c);
     h->stat.connections--;
     free(c);
     *socket = NULL;
@@ -224,10 +217,7 @@ static void *on_target(void *cls, const char *target,
         r->target = mem_str(target);
     if (target)
         hide_query(target);
-    r->next = h->reqs;
-    if (r->next)
-        r->next->prev = r;
-    h->reqs = r;
+    list_push(h->reqs, r);
     return r;
 }
 
@@ -244,12 +234,7 @@ static void on_completed(void *cls, struct MHD_Connection *m, void **context,
     *context = NULL;
     if (r->phase != HTTP_NEW)
         h->events.done(r, h->arg);
-    if (r->prev)
-        r->prev->next = r->next;
-    else
-        h->reqs = r->next;
-    if (r->next)
-        r->next->prev = r->prev;
+    list_unlink(h->reqs, r);
     r->conn->busy = false;
     r->conn->deadline_ms = loop_now(h->loop) + HTTP_HEAD_MS;
     http_answer_clear(r);

@@ -1,6 +1,7 @@
 #include "net/http_int.h"
 
 #include "base/json.h"
+#include "base/list.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -113,12 +114,7 @@ static void stream_free(void *cls)
 {
     struct http_stream *s = cls;
 
-    if (s->prev)
-        s->prev->next = s->next;
-    else
-        s->http->streams = s->next;
-    if (s->next)
-        s->next->prev = s->prev;
+    list_unlink(s->http->streams, s);
     s->gone(s->arg);
     free(s);
 }
@@ -130,12 +126,10 @@ struct http_stream *http_stream(struct http_req *r, unsigned status,
     struct http_stream *s = mem_new(sizeof *s);
 
     *s = (struct http_stream) {
-        .http = r->http, .next = r->http->streams, .mhd = r->mhd,
-        .pull = pull, .gone = gone, .arg = arg,
+        .http = r->http, .mhd = r->mhd, .pull = pull, .gone = gone,
+        .arg = arg,
     };
-    if (s->next)
-        s->next->prev = s;
-    r->http->streams = s;
+    list_push(r->http->streams, s);
     answer(r, status, type,
            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 2048,
                                              stream_read, s, stream_free));

@@ -33,8 +33,7 @@ static void env_put(struct env *e, const char *key, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        mem_none();
+    value = mem_vprintf(fmt, ap);
     va_end(ap);
     while (i < e->n &&
            (strncmp(e->list[i], key, len) != 0 || e->list[i][len] != '='))
