@@ -1,17 +1,17 @@
 #include "engine/home.h"
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "engine/stream.h"
+#include "net/listen.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 /* A connection is on the list `conns` until it is cut, then on `dead` until
  * the end of the turn: a callback may cut the very connection whose message it
@@ -86,16 +86,9 @@ static void conn_cut(struct conn *c)
     conn_stop(c);
     if (c->greeted)
         (void) map_del(h->blocks, c->block);
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        h->conns = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
+    list_unlink(h->conns, c);
     h->nconns--;
-    c->prev = NULL;
-    c->next = h->dead;
-    h->dead = c;
+    list_push(h->dead, c);
     settle_soon(h);
 }
 
@@ -111,10 +104,9 @@ static void on_late(struct watch *w, void *arg)
 /* One line to a peer that is not let in, as far as it gets there. */
 static void refuse(struct conn *c, const char *text)
 {
-    struct wire_msg m = { .kind = WIRE_ERROR };
+    struct wire_msg m = wire_error(text);
     struct buf out = BUF_INIT(4096);
 
-    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
     if (stream_put(&out, &m, out.max, NULL) == 0)
         (void) stream_write(c->fd, &out, NULL);
     buf_free(&out);
@@ -245,9 +237,8 @@ static void greet(struct conn *c, const struct wire_msg *m)
 /* A kind that a newer runner knows and we do not is answered, not fatal. */
 static void answer_unknown(struct conn *c, const char *text)
 {
-    struct wire_msg m = { .kind = WIRE_ERROR };
+    struct wire_msg m = wire_error(text);
 
-    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
     (void) home_send(c->home, c->block, &m, NULL);
 }
 
@@ -313,17 +304,14 @@ static void conn_new(struct home *h, int fd)
     struct conn *c = mem_new(sizeof *c);
 
     *c = (struct conn) {
-        .home = h, .fd = fd, .next = h->conns,
-        .in = STREAM_IN_INIT, .out = BUF_INIT(OUT_MAX),
+        .home = h, .fd = fd, .in = STREAM_IN_INIT, .out = BUF_INIT(OUT_MAX),
     };
     if (loop_fd(h->loop, fd, LOOP_READ, on_conn, c, &c->watch, NULL) < 0) {
         conn_free(c);
         return;
     }
     c->timer = loop_timer(h->loop, HELLO_MS, on_late, c);
-    if (h->conns)
-        h->conns->prev = c;
-    h->conns = c;
+    list_push(h->conns, c);
     h->nconns++;
 }
 
@@ -357,39 +345,12 @@ static void on_accept(struct watch *w, int fd, unsigned ready, void *arg)
     }
 }
 
-static int listen_at(const char *path, int *ret, struct err *err)
-{
-    struct sockaddr_un at = { .sun_family = AF_UNIX };
-    autoclose int fd = -1;
-    mode_t mask;
-    int rc;
-
-    if (strlen(path) >= sizeof at.sun_path)
-        return err_set(err, ENAMETOOLONG,
-                       "socket '%s': the path is longer than %zu bytes",
-                       path, sizeof at.sun_path - 1);
-    (void) snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_set(err, errno, "socket: %s", strerror(errno));
-    if (unlink(path) < 0 && errno != ENOENT)
-        return err_set(err, errno, "remove '%s': %s", path, strerror(errno));
-    mask = umask(0177);
-    rc = bind(fd, (struct sockaddr *) &at, sizeof at);
-    (void) umask(mask);
-    if (rc < 0 || listen(fd, SOMAXCONN) < 0)
-        return err_set(err, errno, "listen at '%s': %s", path,
-                       strerror(errno));
-    *ret = take_fd(fd);
-    return 0;
-}
-
 int home_open(struct loop *l, const char *socket_path,
               const struct home_ops *ops, void *arg, struct home **ret,
               struct err *err)
 {
     struct home *h;
-    int fd = -1, rc = listen_at(socket_path, &fd, err);
+    int fd = -1, rc = listen_unix(socket_path, 0600, &fd, err);
 
     if (rc < 0)
         return rc;

@@ -430,6 +430,14 @@ json_t *wire_write(const struct wire_msg *m)
     return j;
 }
 
+struct wire_msg wire_error(const char *text)
+{
+    struct wire_msg m = { .kind = WIRE_ERROR };
+
+    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
+    return m;
+}
+
 void wire_clear(struct wire_msg *m)
 {
     free(m->leases);

@@ -98,3 +98,5 @@ int wire_read(const char *body, size_t len, struct wire_msg *ret,
               struct err *err);
 json_t *wire_write(const struct wire_msg *m);      /* caller owns */
 void wire_clear(struct wire_msg *m);
+/* An error with as much of the text as there is room for; owns nothing. */
+struct wire_msg wire_error(const char *text);

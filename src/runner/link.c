@@ -87,9 +87,8 @@ static void on_soon(struct watch *w, void *arg)
 
 static void answer_unknown(struct link *k, const char *text)
 {
-    struct wire_msg m = { .kind = WIRE_ERROR };
+    struct wire_msg m = wire_error(text);
 
-    (void) snprintf(m.text, sizeof m.text, "%.255s", text);
     link_send(k, &m);
 }
 
