@@ -57,7 +57,7 @@ static void tally_add(const struct world *w, struct tally *t, uint64_t to_ms)
     t->last_ms = to_ms;
 }
 
-void meter_advance(struct world *w, uint64_t to_ms)
+void meter_count(struct world *w, uint64_t to_ms)
 {
     if (to_ms > w->tally.last_ms)
         tally_add(w, &w->tally, to_ms);

@@ -103,7 +103,7 @@ static void pending_clear(struct plan *p)
     p->npending = p->next_pending = 0;
 }
 
-void plan_free(struct plan *p)
+void world_plan_free(struct plan *p)
 {
     pending_clear(p);
     for (uint32_t i = 0; i < p->nshapes; i++)
@@ -521,7 +521,7 @@ bool plan_midway(const struct plan *p)
     return p->next_pending > 0;
 }
 
-bool plan_next(struct world *w, uint64_t now_ms, struct event *ret)
+bool world_plan_next(struct world *w, uint64_t now_ms, struct event *ret)
 {
     struct plan *p = &w->plan;
     const struct pending *next;

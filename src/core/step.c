@@ -289,11 +289,11 @@ int world_step(struct world *w, uint64_t now_ms, struct event *ret)
         now_ms = w->time_ms;
     world_tick(w, now_ms);
     if (plan_midway(&w->plan))
-        found = plan_next(w, now_ms, ret);
+        found = world_plan_next(w, now_ms, ret);
     else
         found = settle(w, now_ms, ret) || end_workload(w, ret) ||
                 sound_alarm(w, now_ms, ret) ||
-                (!w->hold && plan_next(w, now_ms, ret));
+                (!w->hold && world_plan_next(w, now_ms, ret));
     if (!found)
         return 0;
     ret->time_ms = now_ms;

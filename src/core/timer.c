@@ -117,11 +117,11 @@ void world_tick(struct world *w, uint64_t to_ms)
     while ((first = heap_top(&w->sleepers)) && first->due_ms <= to_ms) {
         struct task *t = container_of(first, struct task, timer);
 
-        meter_advance(w, first->due_ms);
+        meter_count(w, first->due_ms);
         timer_off(w, first);
         plan_task(w, t);
     }
-    meter_advance(w, to_ms);
+    meter_count(w, to_ms);
 }
 
 uint64_t world_wake_ms(const struct world *w)

@@ -148,7 +148,7 @@ void world_free(struct world *w)
 
     if (!w)
         return;
-    plan_free(&w->plan);
+    world_plan_free(&w->plan);
     while ((wl = map_next(w->workloads, &pos, NULL)))
         workload_free(wl);
     while ((wl = w->gone)) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/heap.h"
+#include "base/heap.h"
 #include "core/world.h"
 
 struct map;
@@ -189,14 +189,14 @@ bool place_all(struct block *const *blocks, uint32_t n,
 
 /* plan.c */
 void plan_init(struct plan *p);
-void plan_free(struct plan *p);
+void world_plan_free(struct plan *p);
 void plan_task(struct world *w, struct task *t);   /* in line or not, by its state */
 void plan_wake(struct world *w);                   /* room was made */
 void plan_took(struct world *w);                   /* room was taken */
 void plan_set_changed(struct world *w, struct set *s);
 void plan_set_free(struct world *w, struct set *s);
 void plan_applied(struct world *w, const struct event *e);
-bool plan_next(struct world *w, uint64_t now_ms, struct event *ret);
+bool world_plan_next(struct world *w, uint64_t now_ms, struct event *ret);
 bool plan_midway(const struct plan *p);            /* in the middle of a set */
 bool task_before(const struct task *a, const struct task *b);
 bool shape_ready(const struct shape *s);           /* its set is complete */
@@ -213,7 +213,7 @@ bool shape_fits_if(const struct world *w, const struct shape *s, unsigned what);
 uint64_t shape_gpu_milli(const struct shape *s);
 
 /* meter.c */
-void meter_advance(struct world *w, uint64_t to_ms);
+void meter_count(struct world *w, uint64_t to_ms);
 
 /* view.c */
 json_t *view_epoch(const struct world *w);

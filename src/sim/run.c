@@ -28,12 +28,12 @@ const char *run_policy_names(void)
 
 /* ---- lines ---- */
 
-void line_add(struct line *l, uint32_t job)
+void jobs_add(struct line *l, uint32_t job)
 {
     l->items[l->count++] = job;
 }
 
-void line_insert(struct line *l, size_t at, uint32_t job)
+void jobs_insert(struct line *l, size_t at, uint32_t job)
 {
     memmove(l->items + at + 1, l->items + at,
             (l->count - at) * sizeof *l->items);
@@ -41,7 +41,7 @@ void line_insert(struct line *l, size_t at, uint32_t job)
     l->count++;
 }
 
-void line_remove(struct line *l, uint32_t job)
+void jobs_remove(struct line *l, uint32_t job)
 {
     size_t i = 0;
 
@@ -88,7 +88,7 @@ void run_start(struct run *r, uint32_t job)
     j->end = j->warm + j->left;
     j->started = true;
     r->held[j->t->tenant] += j->t->gpus;
-    line_add(&r->running, job);
+    jobs_add(&r->running, job);
 }
 
 void run_stop(struct run *r, uint32_t job)
@@ -100,7 +100,7 @@ void run_stop(struct run *r, uint32_t job)
     j->state = JOB_WAITING;
     r->held[j->t->tenant] -= j->t->gpus;
     r->preemptions++;
-    line_remove(&r->running, job);
+    jobs_remove(&r->running, job);
     set_waiting(r, job, true);
 }
 
@@ -131,7 +131,7 @@ double run_never(const struct run *r)
 
 void run_submit_last(struct run *r, uint32_t job)
 {
-    line_add(&r->line, job);
+    jobs_add(&r->line, job);
 }
 
 /* ---- the clock ---- */
@@ -157,9 +157,9 @@ static void finish(struct run *r, uint32_t job)
     r->held[j->t->tenant] -= j->t->gpus;
     cluster_give(r->cluster, j->t->gpus, j->nodes);
     if (preempts)
-        line_remove(&r->line, job);
+        jobs_remove(&r->line, job);
     for (unsigned q = 0; preempts && q < RUN_QUEUES; q++)
-        line_remove(&r->queues[q], job);
+        jobs_remove(&r->queues[q], job);
 }
 
 static void finish_due(struct run *r)

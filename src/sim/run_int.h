@@ -67,9 +67,9 @@ extern const struct run_policy run_fifo, run_fifo_backfill, run_easy, run_sjf,
     run_quota_strict, run_quota_backfill, run_quota_borrow, run_srtf,
     run_srsf, run_las;
 
-void line_add(struct line *l, uint32_t job);       /* it has room */
-void line_insert(struct line *l, size_t at, uint32_t job);
-void line_remove(struct line *l, uint32_t job);
+void jobs_add(struct line *l, uint32_t job);       /* it has room */
+void jobs_insert(struct line *l, size_t at, uint32_t job);
+void jobs_remove(struct line *l, uint32_t job);
 
 /* Place a waiting job and start it; false when it does not fit. */
 bool run_try(struct run *r, uint32_t job);

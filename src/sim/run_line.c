@@ -78,7 +78,7 @@ static void submit_by_length(struct run *r, uint32_t job)
         else
             high = mid;
     }
-    line_insert(&r->line, low, job);
+    jobs_insert(&r->line, low, job);
 }
 
 /* ---- quotas ---- */

@@ -89,7 +89,7 @@ static void advance(struct muri *m, double at, double end)
         if (j->running && ends && end_of(m, k) <= end * (1 + SAME)) {
             m->ends[k] = at;
             for (unsigned q = 0; q < RUN_QUEUES; q++)
-                line_remove(&m->queues[q], k);
+                jobs_remove(&m->queues[q], k);
             continue;
         }
         m->line.items[kept++] = k;
@@ -108,8 +108,8 @@ static void submit_due(struct muri *m)
            m->trace->jobs[m->next].submit <= m->now) {
         uint32_t k = (uint32_t) m->next++;
 
-        line_add(&m->line, k);
-        line_add(&m->queues[0], k);
+        jobs_add(&m->line, k);
+        jobs_add(&m->queues[0], k);
     }
 }
 
@@ -158,8 +158,8 @@ static void demote(struct muri *m)
         if (!j->running || j->queue == RUN_QUEUES - 1 ||
             j->executed * m->trace->jobs[k].gpus < LIMITS[j->queue])
             continue;
-        line_remove(&m->queues[j->queue], k);
-        line_add(&m->queues[++j->queue], k);
+        jobs_remove(&m->queues[j->queue], k);
+        jobs_add(&m->queues[++j->queue], k);
     }
 }
 

@@ -89,7 +89,7 @@ static double attained(const struct run *r, const struct job *j)
 
 static void submit_las(struct run *r, uint32_t job)
 {
-    line_add(&r->queues[0], job);
+    jobs_add(&r->queues[0], job);
 }
 
 static void demote(struct run *r)
@@ -114,8 +114,8 @@ static void demote(struct run *r)
     for (size_t i = 0; i < n; i++) {
         struct job *j = &r->jobs[moved[i]];
 
-        line_remove(&r->queues[j->queue], moved[i]);
-        line_add(&r->queues[++j->queue], moved[i]);
+        jobs_remove(&r->queues[j->queue], moved[i]);
+        jobs_add(&r->queues[++j->queue], moved[i]);
     }
 }
 

@@ -1,0 +1,265 @@
+#pragma once
+
+#include "base/heap.h"
+#include "plan/plan.h"
+
+struct map;
+
+/* plan_int - what the files of the plan share; nobody else includes it.
+ *
+ *     plan.c      the calls of plan.h that belong to no other file; plan_next
+ *     pool.c      nodes and devices: what is free, and the indexes over it
+ *     shape.c     needs, interned: shapes and parts
+ *     place.c     where a shape fits now, and the best place of these
+ *     score.c     how much a place costs: fragmentation, rating, price
+ *     tenant.c    the tree: held, quota, decayed usage, order
+ *     line.c      who is next: bands, benches, queues
+ *     room.c      who gives way
+ *     reserve.c   reservations, earmarks and windows
+ *     stage.c     look-ahead
+ *     reason.c    why one waits
+ *     meter.c     where device-time went
+ *     check.c     the invariants, worked out from nothing
+ *     predict.c, level.c, policy.c
+ */
+
+/* ---- needs, interned ---- */
+
+struct part {
+    struct plan_need need;             /* owned */
+    uint32_t count, max;
+    uint32_t devices;                  /* wanted by a rank */
+    uint32_t milli;                    /* of each: 1000, or the fraction */
+};
+
+/* What an item needs, all of it.  Items of equal needs share one. */
+struct shape {
+    char *key;
+    uint32_t refs;
+    uint32_t nparts;
+    struct part *parts;
+    enum plan_near near;
+    uint32_t ranks;                    /* least, of all parts */
+    uint64_t gpu_milli, cpu_milli, memory;     /* least, of all ranks */
+    bool simple;                       /* one part, one rank */
+    /* line.c: does not fit since `plan.room` last passed this number. */
+    uint64_t nofit_at;
+    uint32_t waiting;                  /* items in line */
+    uint32_t index;                    /* in plan.shapes */
+    double weight;                     /* score.c: how typical it is, decayed */
+};
+
+/* ---- nodes ---- */
+
+struct device {
+    uint16_t model;                    /* number in plan.models */
+    bool open;
+    uint32_t free_milli;
+    uint64_t memory;
+};
+
+/* Nodes with the same devices, CPUs, memory and labels, for plan_never. */
+struct node_kind;
+
+struct plan_node {
+    char *name, *pool, *domain;
+    char **labels;
+    uint32_t nlabels;
+    void *owner;
+    bool open, suspends, roams, stages;
+    uint32_t ndevices;
+    struct device *devices;
+    uint64_t cpu_milli, cpu_free, memory, memory_free;
+    uint64_t parked;                   /* bytes of the suspended, of memory */
+    uint32_t free_whole;               /* open devices wholly free */
+    uint32_t free_most;                /* largest free share of an open one */
+    uint64_t free_milli;               /* of open devices */
+    struct node_kind *kind;
+    uint32_t index, slot;              /* in plan.nodes; pool.c's index */
+    uint16_t pool_number, domain_number;
+    struct plan_item **items;          /* that hold a place here */
+    uint32_t nitems, items_cap;
+    uint32_t promised;                 /* reservations and windows that name it */
+};
+
+/* ---- tenants ---- */
+
+struct plan_tenant {
+    char *name;
+    struct plan_tenant *parent;
+    uint32_t weight, depth;
+    uint64_t quota_milli, max_milli;
+    bool stopped;
+    uint64_t held_milli;               /* of it and all below */
+    double usage;                      /* decayed device-ms, at usage_ms */
+    uint64_t usage_ms;
+    uint32_t items, children;
+    uint32_t index;
+};
+
+/* ---- items ---- */
+
+struct plan_item {
+    struct shape *shape;
+    struct plan_tenant *tenant;
+    void *owner;
+    int16_t priority;
+    uint8_t state, yield;              /* enum plan_state, plan_yield */
+    uint8_t level;
+    bool promoted;                     /* past its patience */
+    float progress;
+    uint64_t order, ready_ms, deadline_ms, below_ms;
+    uint64_t work, run_ms;             /* device-ms and run time before `since` */
+    uint64_t since_ms;                 /* of this state */
+    uint64_t bytes;
+    struct predict_sig sig;
+    struct queue *queue;               /* in line there, or NULL */
+    uint32_t slot;                     /* in its queue's heap */
+    uint32_t run_slot;                 /* in plan.running, when running */
+    struct plan_place *places;         /* while it holds any; suspended: where */
+    uint32_t nplaces;
+    struct reservation *reserved;      /* for it, or NULL */
+};
+
+/* ---- promises: reservations, earmarks for a claimant, windows ---- */
+
+struct reservation;
+
+struct plan {
+    struct policy policy;
+    struct predict *predict;
+    uint64_t now_ms;
+    uint64_t room;                     /* grows whenever room is made */
+
+    struct plan_node **nodes;          /* NULL where one was removed */
+    uint32_t nnodes, nodes_cap;
+    char **models;
+    uint32_t nmodels;
+
+    struct map *shapes_by_key;
+    struct shape **shapes;
+    uint32_t nshapes, shapes_cap;
+
+    struct map *tenants_by_name;
+    struct plan_tenant **tenants;
+    uint32_t ntenants, tenants_cap;
+
+    struct plan_item **running;        /* RUNNING and LEAVING, in no order */
+    uint32_t nrunning, running_cap;
+    size_t waiting, items;
+    size_t bytes;
+
+    struct line *line;                 /* line.c */
+    struct pool *pool;                 /* pool.c */
+    struct promises *promises;         /* reserve.c */
+    struct scorer *scorer;             /* score.c */
+    struct meters *meters;             /* meter.c */
+    struct rooms *rooms;               /* room.c: evictions under way */
+    struct stager *stager;             /* stage.c */
+};
+
+/* pool.c: change what is free, keep every index.  The only ones that do. */
+void pool_init(struct plan *p);
+void pool_free(struct plan *p);
+void pool_take(struct plan *p, const struct shape *s,
+               const struct plan_place *place);
+void pool_give(struct plan *p, const struct shape *s,
+               const struct plan_place *place);
+void pool_park(struct plan *p, struct plan_node *n, int64_t bytes);
+/* Is there that much, right now? */
+bool pool_has(const struct plan *p, const struct part *part,
+              const struct plan_place *place);
+
+/* shape.c */
+struct shape *shape_get(struct plan *p, const struct plan_item_spec *spec);
+void shape_put(struct plan *p, struct shape *s);
+bool need_matches_device(const struct plan *p, const struct plan_node *n,
+                         const struct device *d, const struct part *part);
+bool need_matches_node(const struct plan_node *n, const struct part *part);
+
+/* place.c: the best places for all ranks of the item, on what is free now and
+ * not promised to others; for a suspended one, on its own node unless it
+ * roams.  Elastic parts get as many ranks as fit, up to max.  *ret is from
+ * mem_array, caller frees.  O(candidates looked at), bounded: see place.c.
+ */
+struct place_opts {
+    bool ignore_promises;              /* what if nothing were promised? */
+    bool ignore_closed;
+    const struct plan_node *only;      /* or NULL */
+};
+bool place_find(struct plan *p, const struct plan_item *i,
+                const struct place_opts *o, struct plan_place **ret,
+                uint32_t *ret_n, double *ret_score);
+/* Quick and exact for simple shapes, quick and hopeful for others: false means
+ * that place_find fails.
+ */
+bool place_may_fit(const struct plan *p, const struct shape *s);
+/* Could room made on this node help the shape? */
+bool place_helps(const struct plan *p, const struct plan_node *n,
+                 const struct shape *s);
+
+/* score.c: what the place costs; smaller is better. */
+void score_init(struct plan *p);
+void score_free(struct plan *p);
+void score_seen(struct plan *p, struct shape *s);  /* one more was added */
+double score_place(struct plan *p, const struct plan_item *i,
+                   const struct plan_node *n, const struct part *part,
+                   struct plan_place *place);      /* also chooses devices */
+
+/* tenant.c */
+void tenants_init(struct plan *p);
+void tenants_free(struct plan *p);
+void tenant_took(struct plan *p, struct plan_tenant *t, uint64_t milli);
+void tenant_gave(struct plan *p, struct plan_tenant *t, uint64_t milli);
+/* NULL: it may hold that much more; else the tenant whose limit says no. */
+const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
+                                        uint64_t milli);
+bool tenant_within_quota(const struct plan_tenant *t, uint64_t milli);
+/* <0, 0, >0: a goes before b by fair share over the tree. */
+int tenant_order(const struct plan *p, const struct plan_tenant *a,
+                 const struct plan_tenant *b);
+
+/* line.c */
+void line_init(struct plan *p);
+void line_free(struct plan *p);
+void line_add(struct plan *p, struct plan_item *i);
+void line_remove(struct plan *p, struct plan_item *i);
+void line_changed(struct plan *p, struct plan_item *i);  /* its order did */
+void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
+void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
+/* The next one that could start now, with its places (caller frees). */
+bool line_next(struct plan *p, struct plan_item **ret,
+               struct plan_place **ret_places, uint32_t *ret_n,
+               double *ret_score);
+bool item_before(const struct plan *p, const struct plan_item *a,
+                 const struct plan_item *b);
+uint32_t line_position(struct plan *p, const struct plan_item *i);
+/* Does some item that wants devices (cpus) wait, and does one fit now? */
+enum demand { DEMAND_NONE, DEMAND_STUCK, DEMAND_FITS };
+enum demand line_demand(struct plan *p, bool cpus);
+
+/* reserve.c */
+void promises_init(struct plan *p);
+void promises_free(struct plan *p);
+/* May the item use the place, given what is promised on that node? */
+bool promise_allows(struct plan *p, const struct plan_item *i,
+                    const struct plan_node *n, const struct part *part,
+                    const struct plan_place *place);
+void promise_for(struct plan *p, struct plan_item *i);   /* reserve for it */
+void promise_drop(struct plan *p, struct plan_item *i);
+/* Room being made for the claimant is nobody else's until it starts. */
+void promise_earmark(struct plan *p, struct plan_item *claimant,
+                     const struct plan_place *places, uint32_t n);
+uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
+
+/* room.c: the next eviction, or false. */
+bool room_next(struct plan *p, struct plan_decision *ret);
+/* level.c / item.c */
+void item_level(struct plan *p, struct plan_item *i);    /* work out its level */
+uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
+                     double quantile);                   /* predicted, of a running one */
+
+/* meter.c: before anything changes, time up to now is counted as it was. */
+void meter_init(struct plan *p);
+void meter_free(struct plan *p);
+void meter_advance(struct plan *p, uint64_t to_ms);

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* policy - the numbers an operator may set; everything else is learned.
+ *
+ * A small document: {"weir": 1, "kind": "policy", ...}.  A field left out has
+ * its default.  Each default is argued where it stands in policy.c, and none
+ * is fitted to a trace.  The plan reads this struct and never changes it.
+ */
+enum policy_turns {
+    TURNS_OFF,                         /* nobody gives way for a turn */
+    TURNS_SUSPEND,                     /* who can be suspended does */
+    TURNS_CHECKPOINT,                  /* ... and who has a checkpoint */
+};
+
+enum { POLICY_MODELS = 64 };
+
+struct policy_model {                  /* one model of device */
+    char model[32];
+    double rating;                     /* speed; 1: as the slowest known */
+    double price;                      /* money for a device-hour */
+};
+
+struct policy {
+    uint64_t half_life_ms;             /* of the usage that fair share counts */
+    uint64_t patience_ms;              /* overtaken no longer than this */
+    double quantile;                   /* of predicted ends: 0.5 to 0.99 */
+    double tolerance;                  /* a reservation may slip by this share */
+    uint32_t reservations;             /* at most so many at once */
+    enum policy_turns turns;
+    uint64_t min_run_ms;               /* before the first preemption */
+    double suspend_cost_s;             /* until measured: suspend and resume */
+    bool reclaim;                      /* guaranteed quota is taken back */
+    bool kill;                         /* also from who loses work by it */
+    bool move;                         /* suspend one to make whole places */
+    uint64_t lookahead_ms;             /* stage for devices free within it */
+    double burst_margin;               /* a slower pool must win by this share */
+    double price_hour;                 /* of a device without a row below */
+    uint32_t nmodels;
+    struct policy_model models[POLICY_MODELS];
+};
+
+void policy_init(struct policy *p);                /* the defaults */
+/* All faults at once: err holds them, a line each, "field: what, expected". */
+int policy_from_json(const json_t *j, struct policy *ret, struct err *err);
+json_t *policy_to_json(const struct policy *p);
+double policy_rating(const struct policy *p, const char *model);
+double policy_price(const struct policy *p, const char *model);
