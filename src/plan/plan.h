@@ -125,6 +125,7 @@ struct plan_item_spec {
     const struct plan_part *parts;     /* copied; equal ones are shared */
     uint32_t nparts;
     enum plan_near near;
+    bool one_pool;                     /* all ranks in one, or not at all */
     enum plan_yield yield;             /* SUSPEND: where the node can, else KILL */
     uint64_t ready_ms;                 /* it could have started since */
     uint64_t order;                    /* the last tie: smaller first; unique */

@@ -39,6 +39,7 @@ struct shape {
     uint32_t nparts;
     struct part *parts;
     enum plan_near near;
+    bool one_pool;
     uint32_t ranks;                    /* least, of all parts */
     uint64_t gpu_milli, cpu_milli, memory;     /* least, of all ranks */
     bool simple;                       /* one part, one rank */
