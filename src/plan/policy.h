@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -46,8 +47,39 @@ struct policy {
 };
 
 void policy_init(struct policy *p);                /* the defaults */
-/* All faults at once: err holds them, a line each, "field: what, expected". */
+
+/* All faults at once, and *ret untouched when there is one.  `path` names the
+ * member, "models[1].rating", and is "" for the whole; `text` says what is
+ * wrong, what is expected and the nearest valid word.  Returns how many.
+ */
+typedef void (*policy_fault_f)(const char *path, const char *text, void *arg);
+unsigned policy_read(const json_t *j, struct policy *ret, policy_fault_f cb,
+                     void *arg);
+/* The same, for those who want 0 or -EINVAL: err holds them, a line each. */
 int policy_from_json(const json_t *j, struct policy *ret, struct err *err);
+/* Whole, defaults too; policy_read gives the same policy back. */
 json_t *policy_to_json(const struct policy *p);
 double policy_rating(const struct policy *p, const char *model);
 double policy_price(const struct policy *p, const char *model);
+
+/* The rows that reading, writing and the JSON Schema are made from. */
+enum policy_kind {
+    POLICY_TIME,                       /* "7d", or a number of seconds */
+    POLICY_NUMBER, POLICY_COUNT, POLICY_FLAG, POLICY_WORD, POLICY_NAME,
+};
+
+struct policy_field {
+    const char *name;
+    enum policy_kind kind;
+    size_t at;                         /* in struct policy or policy_model */
+    double min, max;                   /* TIME: in seconds */
+    const char *const *words;          /* of WORD, ended by NULL */
+    const char *help;
+};
+
+struct policy_table {
+    const struct policy_field *fields;
+    size_t count;
+};
+extern const struct policy_table policy_table;           /* struct policy */
+extern const struct policy_table policy_model_table;     /* one of "models" */
