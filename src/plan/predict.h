@@ -42,6 +42,12 @@ void predict_guess(const struct predict *pr, const struct predict_sig *sig,
 uint64_t predict_quantile(const struct predict *pr,
                           const struct predict_sig *sig, uint64_t age_ms,
                           double progress, double q);
+/* The mean of the whole run time at the finest key that has seen any end, and
+ * the median of the default for what nobody has seen.  Sums of many (the way
+ * from a task to the end of its workload) are made of means; promises are made
+ * of quantiles.
+ */
+uint64_t predict_mean(const struct predict *pr, const struct predict_sig *sig);
 /* One ended by itself after run_ms (times the rating of its device), having
  * used `work` = device-milliseconds in all (0: no device).
  */

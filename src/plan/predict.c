@@ -1,0 +1,288 @@
+#include "plan/predict_int.h"
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Each key of a signature, and "anything", has a sketch of the run times and
+ * one of the work of what ended.  A question mixes them: a key that has seen n
+ * ends answers with the weight n / (n + 1) of what finer ones left over, so one
+ * end counts as much as all that is coarser, and ten far more.  What even
+ * "anything" leaves over goes to a guess without knowledge: between a second
+ * and 12 days, every factor as likely as the next.  Then the age cuts off what
+ * did not happen, which also takes weight from keys that expected less.
+ */
+enum { UNKNOWN_LOW_MS = 1000, UNKNOWN_HIGH_MS = 1 << 30 };
+
+static const float FADE = 1 - 1.0F / 1024;         /* as that of a sketch */
+
+static bool older(const void *a, const void *b)
+{
+    const struct known *x = a, *y = b;
+
+    return x->turn != y->turn ? x->turn < y->turn : x->key < y->key;
+}
+
+static uint32_t *slot_of(void *item)
+{
+    return &((struct known *) item)->slot;
+}
+
+struct predict *predict_new(void)
+{
+    struct predict *pr = mem_new(sizeof *pr);
+
+    pr->by_key = map_new();
+    pr->oldest.before = older;
+    pr->oldest.slot = slot_of;
+    return pr;
+}
+
+void predict_free(struct predict *pr)
+{
+    struct known *k;
+    size_t pos = 0;
+
+    if (!pr)
+        return;
+    while ((k = map_next(pr->by_key, &pos, NULL)))
+        free(k);
+    map_free(pr->by_key);
+    heap_free(&pr->oldest);
+    free(pr->forgotten);
+    free(pr);
+}
+
+uint64_t predict_key(const char *text, uint64_t seed)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char) *text) * UINT64_C(0x100000001b3);
+    /* The last letters must reach all bits. */
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 32;
+    return h ? h : 1;
+}
+
+/* ---- keys ---- */
+
+struct known *predict_find(const struct predict *pr, uint64_t key)
+{
+    return map_get_id(pr->by_key, key);
+}
+
+static void forget_oldest(struct predict *pr)
+{
+    struct known *k = heap_top(&pr->oldest);
+
+    heap_remove(&pr->oldest, k);
+    map_del_id(pr->by_key, k->key);
+    if (k->dirty)
+        list_unlink(pr->dirty, k);
+    if (k->stored) {
+        if (pr->nforgotten == pr->forgotten_cap) {
+            pr->forgotten_cap = pr->forgotten_cap * 2 + 16;
+            pr->forgotten = mem_grow(pr->forgotten, pr->forgotten_cap,
+                                     sizeof *pr->forgotten);
+        }
+        pr->forgotten[pr->nforgotten++] = k->key;
+    }
+    free(k);
+}
+
+struct known *predict_make(struct predict *pr, uint64_t key)
+{
+    struct known *k = predict_find(pr, key);
+
+    if (k)
+        return k;
+    if (map_count(pr->by_key) >= PREDICT_KEYS_KEPT)
+        forget_oldest(pr);
+    k = mem_new(sizeof *k);
+    k->key = key;
+    k->turn = pr->turn;
+    map_set_id(pr->by_key, key, k);
+    heap_add(&pr->oldest, k);
+    return k;
+}
+
+/* ---- asking ---- */
+
+static void mix_known(struct mix *m, const struct known *k, bool work,
+                      double *left, uint32_t *seen)
+{
+    const struct sketch *s = work ? &k->work : &k->run;
+    double share = *left * (double) s->total / ((double) s->total + 1);
+
+    if (s->total <= 0)
+        return;
+    mix_add(m, s, share);
+    *left -= share;
+    if (*seen == 0)
+        *seen = k->seen;
+}
+
+static void mix_unknown(struct mix *m, double share)
+{
+    uint32_t from = sketch_bucket(UNKNOWN_LOW_MS);
+    uint32_t to = sketch_bucket(UNKNOWN_HIGH_MS);
+
+    for (uint32_t i = from; i < to; i++)
+        m->share[i] += share / (to - from);
+}
+
+uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
+                     bool work, struct mix *ret)
+{
+    double left = 1;
+    uint32_t seen = 0;
+
+    memset(ret, 0, sizeof *ret);
+    for (int i = 0; i < PREDICT_KEYS; i++) {
+        const struct known *k =
+            sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
+
+        if (k)
+            mix_known(ret, k, work, &left, &seen);
+    }
+    mix_known(ret, &pr->all, work, &left, &seen);
+    mix_unknown(ret, left);
+    return seen;
+}
+
+/* What it says of itself counts little at first and all in the end: a tenth
+ * done weighs a third against history, a half nine tenths.
+ */
+static uint64_t sharpen(uint64_t total_ms, uint64_t age_ms, double progress)
+{
+    double rest = 1 - progress;
+    double trust, said;
+
+    if (!(progress > 0) || age_ms == 0)
+        return total_ms;
+    if (progress >= 1)
+        return age_ms;
+    trust = 1 - rest * rest * rest * rest;
+    said = (double) age_ms / progress;
+    said = exp((1 - trust) * log((double) total_ms) + trust * log(said));
+    return (uint64_t) fmin(fmax(said, (double) age_ms), 9e18);
+}
+
+uint64_t predict_quantile(const struct predict *pr,
+                          const struct predict_sig *sig, uint64_t age_ms,
+                          double progress, double q)
+{
+    struct mix m;
+
+    predict_mix(pr, sig, false, &m);
+    return sharpen(mix_quantile(&m, age_ms, q), age_ms, progress);
+}
+
+void predict_guess(const struct predict *pr, const struct predict_sig *sig,
+                   uint64_t age_ms, double progress, struct guess *ret)
+{
+    struct mix m;
+
+    ret->seen = predict_mix(pr, sig, false, &m);
+    ret->low_ms = sharpen(mix_quantile(&m, age_ms, 0.1), age_ms, progress);
+    ret->mid_ms = sharpen(mix_quantile(&m, age_ms, 0.5), age_ms, progress);
+    ret->high_ms = sharpen(mix_quantile(&m, age_ms, 0.9), age_ms, progress);
+}
+
+uint64_t predict_mean(const struct predict *pr, const struct predict_sig *sig)
+{
+    struct mix m;
+
+    for (int i = 0; i < PREDICT_KEYS; i++) {
+        const struct known *k =
+            sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
+
+        if (k && k->seen > 0)
+            return (uint64_t) k->mean_ms;
+    }
+    if (pr->all.seen > 0)
+        return (uint64_t) pr->all.mean_ms;
+    predict_mix(pr, sig, false, &m);
+    return mix_quantile(&m, 0, 0.5);
+}
+
+/* ---- learning ---- */
+
+/* How the guess before the first second would have done. */
+static void learn_quality(struct predict *pr, const struct predict_sig *sig,
+                          uint64_t run_ms)
+{
+    struct quality *q = &pr->quality;
+    struct guess g;
+    double error;
+
+    predict_guess(pr, sig, 0, 0, &g);
+    if (g.seen == 0)
+        return;
+    error = fabs((double) g.mid_ms - (double) run_ms) /
+            fmax((double) run_ms, 1);
+    q->ends++;
+    q->weight = q->weight * FADE + 1;
+    q->low = q->low * FADE + (run_ms < g.low_ms);
+    q->mid = q->mid * FADE + (run_ms < g.mid_ms);
+    q->high = q->high * FADE + (run_ms < g.high_ms);
+    sketch_add(&q->error, (uint64_t) fmin(error * 1e6, 1e18));
+    q->dirty = true;
+}
+
+static void learn_known(struct predict *pr, struct known *k, uint64_t run_ms,
+                        uint64_t work)
+{
+    sketch_add(&k->run, run_ms);
+    if (work > 0)
+        sketch_add(&k->work, work);
+    if (k->seen < UINT32_MAX)
+        k->seen++;
+    /* total is the number of ends, faded: 1 at the first. */
+    k->mean_ms += ((float) run_ms - k->mean_ms) / k->run.total;
+    k->turn = pr->turn;
+    if (!k->dirty) {
+        k->dirty = true;
+        list_push(pr->dirty, k);
+    }
+}
+
+void predict_learn(struct predict *pr, const struct predict_sig *sig,
+                   uint64_t run_ms, uint64_t work, uint64_t now_ms)
+{
+    /* The time, but never the same twice: nobody is as old as another. */
+    pr->turn = now_ms > pr->turn ? now_ms : pr->turn + 1;
+    learn_quality(pr, sig, run_ms);
+    for (int i = 0; i < PREDICT_KEYS; i++) {
+        struct known *k;
+
+        if (sig->key[i] == 0 || (i > 0 && sig->key[i] == sig->key[i - 1]))
+            continue;
+        k = predict_make(pr, sig->key[i]);
+        heap_remove(&pr->oldest, k);
+        learn_known(pr, k, run_ms, work);
+        heap_add(&pr->oldest, k);
+    }
+    learn_known(pr, &pr->all, run_ms, work);
+}
+
+void predict_quality(const struct predict *pr, struct predict_quality *ret)
+{
+    const struct quality *q = &pr->quality;
+    double weight = fmax((double) q->weight, 1e-9);
+    struct mix m = { 0 };
+
+    memset(ret, 0, sizeof *ret);
+    ret->ends = q->ends;
+    if (q->ends == 0)
+        return;
+    ret->below_low = (double) q->low / weight;
+    ret->below_mid = (double) q->mid / weight;
+    ret->below_high = (double) q->high / weight;
+    mix_add(&m, &q->error, 1);
+    ret->error = (double) mix_quantile(&m, 0, 0.5) / 1e6;
+}

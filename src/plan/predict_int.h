@@ -1,0 +1,50 @@
+#pragma once
+
+#include "base/heap.h"
+#include "plan/predict.h"
+#include "plan/sketch.h"
+
+struct map;
+
+/* predict_int - what predict.c, predict_rows.c and level.c share. */
+
+enum { PREDICT_KEYS_KEPT = 4096 };
+
+/* What is known about one key. */
+struct known {
+    uint64_t key;                      /* 0: of anything at all */
+    uint64_t turn;                     /* when it was last seen */
+    uint32_t slot;                     /* in predict.oldest */
+    uint32_t seen;                     /* ends */
+    float mean_ms;                     /* fades like the sketches */
+    struct sketch run, work;
+    bool dirty, stored;                /* row to be written; has one */
+    struct known *next, *prev;         /* in predict.dirty */
+};
+
+/* Counts fade like the sketches, so that they speak of late. */
+struct quality {
+    uint64_t ends;
+    float weight, low, mid, high;
+    struct sketch error;               /* millionths */
+    bool dirty;
+};
+
+struct predict {
+    struct known all;
+    struct map *by_key;
+    struct heap oldest;                /* of by_key */
+    uint64_t turn;
+    struct known *dirty;
+    uint64_t *forgotten;               /* keys whose rows are to be deleted */
+    uint32_t nforgotten, forgotten_cap;
+    struct quality quality;
+};
+
+struct known *predict_find(const struct predict *pr, uint64_t key);
+struct known *predict_make(struct predict *pr, uint64_t key);
+/* All that is known of the signature, finest first, as one distribution of run
+ * times (or of work); returns the ends behind the finest that knows any.
+ */
+uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
+                     bool work, struct mix *ret);

@@ -1,0 +1,152 @@
+#include "plan/sketch.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_BITS = 6 };               /* bucket 0: all below 64 */
+
+/* What one more value leaves of the weight of all before it. */
+static const float FADE = 1 - 1.0F / 1024;
+
+uint32_t sketch_bucket(uint64_t value)
+{
+    uint32_t bits, bucket;
+
+    if (value < 1U << FIRST_BITS)
+        return 0;
+    bits = 63 - (uint32_t) __builtin_clzll(value);
+    bucket = 1 + (bits - FIRST_BITS) * 4 +
+             (uint32_t) ((value >> (bits - 2)) & 3);
+    return bucket < SKETCH_BUCKETS ? bucket : SKETCH_BUCKETS - 1;
+}
+
+uint64_t sketch_low(uint32_t bucket)
+{
+    if (bucket == 0)
+        return 0;
+    return (uint64_t) (4 + (bucket - 1) % 4)
+           << ((bucket - 1) / 4 + FIRST_BITS - 2);
+}
+
+void sketch_add(struct sketch *s, uint64_t value)
+{
+    float total = 0;
+
+    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+        s->weight[i] *= FADE;
+    s->weight[sketch_bucket(value)] += 1;
+    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+        total += s->weight[i];
+    s->total = total;
+}
+
+void mix_add(struct mix *m, const struct sketch *s, double share)
+{
+    double each = share / (double) s->total;
+
+    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+        m->share[i] += each * (double) s->weight[i];
+}
+
+/* How much of a bucket's width lies above the value, 0 to 1. */
+static double part_above(uint32_t bucket, uint64_t than)
+{
+    double low = (double) sketch_low(bucket);
+    double high = (double) sketch_low(bucket + 1);
+
+    if ((double) than <= low)
+        return 1;
+    return (double) than >= high ? 0 : (high - (double) than) / (high - low);
+}
+
+double mix_above(const struct mix *m, uint64_t than)
+{
+    uint32_t first = sketch_bucket(than);
+    double sum = 0;
+
+    /* From the far end: the small ones are not lost beside the large ones. */
+    for (uint32_t i = SKETCH_BUCKETS; i-- > first + 1;)
+        sum += m->share[i];
+    return sum + m->share[first] * part_above(first, than);
+}
+
+uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
+{
+    uint32_t i = sketch_bucket(than);
+    double left = mix_above(m, than) * q;
+    double from = (double) than;
+
+    if (left <= 0)
+        return (uint64_t) fmin((double) than / (1 - q), 9e18);
+    for (; i < SKETCH_BUCKETS; i++) {
+        double high = (double) sketch_low(i + 1);
+        double here = m->share[i] * part_above(i, (uint64_t) from);
+
+        if (here >= left)
+            return (uint64_t) (from + (high - from) * (left / here));
+        left -= here;
+        from = high;
+    }
+    return sketch_low(SKETCH_BUCKETS);             /* by rounding alone */
+}
+
+double mix_spent(const struct mix *m, uint64_t than, uint64_t until)
+{
+    double above = mix_above(m, than);
+    double sum = 0, x = (double) than, end = (double) until;
+
+    if (above <= 0 || until <= than)
+        return above <= 0 && until > than ? end - x : 0;
+    /* The integral of what is still there, bucket by bucket. */
+    for (uint32_t i = sketch_bucket(than); i < SKETCH_BUCKETS && x < end; i++) {
+        double to = fmin((double) sketch_low(i + 1), end);
+
+        sum += (to - x) * (mix_above(m, (uint64_t) x) +
+                           mix_above(m, (uint64_t) to)) / 2;
+        x = to;
+    }
+    return sum / above;
+}
+
+json_t *sketch_to_json(const struct sketch *s)
+{
+    json_t *j = json_array();
+
+    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++) {
+        if (s->weight[i] <= 0)
+            continue;
+        json_array_append_new(j, json_integer(i));
+        json_array_append_new(j, json_real((double) s->weight[i]));
+    }
+    return j;
+}
+
+int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err)
+{
+    struct sketch s = { 0 };
+    float total = 0;
+
+    if (!json_is_array(j) || json_array_size(j) % 2 != 0)
+        return err_set(err, EINVAL, "a list of buckets and weights expected");
+    for (size_t i = 0; i < json_array_size(j); i += 2) {
+        json_int_t at = json_integer_value(json_array_get(j, i));
+        double weight = json_number_value(json_array_get(j, i + 1));
+
+        if (!json_is_integer(json_array_get(j, i)) || at < 0 ||
+            at >= SKETCH_BUCKETS)
+            return err_set(err, EINVAL, "bucket %zu: 0 to %d expected", i / 2,
+                           SKETCH_BUCKETS - 1);
+        if (!(weight > 0 && weight <= 1e6))
+            return err_set(err, EINVAL, "weight %zu: a number above 0 and at "
+                           "most 1e6 expected", i / 2);
+        s.weight[at] = (float) weight;
+    }
+    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+        total += s.weight[i];
+    s.total = total;
+    memcpy(ret, &s, sizeof s);
+    return 0;
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct err;
+
+/* sketch - how large were the last thousand or so?
+ *
+ * A histogram with four buckets to the factor 2, from 64 ms to 2000 years:
+ * of bounded size, good to about a tenth of a value at any scale, and easy to
+ * ask "given that it is more than that".  Every value that is added takes a
+ * little weight from those before it, so old ones fade.  Integers choose the
+ * bucket: the same values give the same sketch on every machine.
+ */
+enum { SKETCH_BUCKETS = 160 };
+
+struct sketch {
+    float weight[SKETCH_BUCKETS];
+    float total;                       /* of all weights */
+};
+
+/* A distribution made from sketches: shares that sum to 1. */
+struct mix {
+    double share[SKETCH_BUCKETS];
+};
+
+void sketch_add(struct sketch *s, uint64_t value);
+uint32_t sketch_bucket(uint64_t value);
+uint64_t sketch_low(uint32_t bucket);              /* its least value */
+
+/* Add `share` of the sketch, which is not empty, to the mix. */
+void mix_add(struct mix *m, const struct sketch *s, double share);
+/* The share of what is more than `than`. */
+double mix_above(const struct mix *m, uint64_t than);
+/* The quantile q of what is more than `than`; past all that the mix knows, as
+ * many again are expected as there were: than / (1 - q).
+ */
+uint64_t mix_quantile(const struct mix *m, uint64_t than, double q);
+/* Of what is more than `than`: the mean of min(value, until) - than.  Exact
+ * for values spread evenly inside a bucket.
+ */
+double mix_spent(const struct mix *m, uint64_t than, uint64_t until);
+
+/* [bucket, weight, bucket, weight, ...] of those that are not empty. */
+json_t *sketch_to_json(const struct sketch *s);
+int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err);
