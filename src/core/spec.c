@@ -134,6 +134,27 @@ int spec_cause_parse(const char *s, enum spec_cause *ret)
     return -EINVAL;
 }
 
+static const char *const nears[] = {
+    [SPEC_NEAR_ANY] = "any",
+    [SPEC_NEAR_DOMAIN] = "domain",
+    [SPEC_NEAR_NODE] = "node",
+};
+
+const char *spec_near_name(enum spec_near n)
+{
+    return n < array_size(nears) ? nears[n] : "unknown";
+}
+
+int spec_near_parse(const char *s, enum spec_near *ret)
+{
+    for (unsigned i = 0; i < array_size(nears); i++)
+        if (strcmp(s, nears[i]) == 0) {
+            *ret = (enum spec_near) i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
 const char *spec_when_name(enum spec_when w)
 {
     switch (w) {
@@ -238,7 +259,7 @@ size_t spec_task_text(const struct spec_task *t)
         sum += text_len(*a);
     return sum + pairs_len(t->mounts, t->nmounts) +
            pairs_len(t->env, t->nenv) + texts_len(t->models, t->nmodels) +
-           texts_len(t->inputs, t->ninputs) +
+           pairs_len(t->nodes, t->nnodes) + texts_len(t->inputs, t->ninputs) +
            texts_len(t->outputs, t->noutputs);
 }
 
@@ -285,6 +306,10 @@ static int check_numbers(const struct spec_task *t, struct err *err)
     } rows[] = {
         { "when", t->when, 0, SPEC_ALWAYS },
         { "ranks", t->ranks, 1, SPEC_MAX_RANKS },
+        { "ranks.max", t->ranks_max ? t->ranks_max : t->ranks, t->ranks,
+          SPEC_MAX_RANKS },
+        { "near", t->near, 0, SPEC_NEAR_NODE },
+        { "nodes", t->nnodes, 0, SPEC_MAX_LIST },
         { "gpus", t->gpu_milli, 0, SPEC_MAX_GPUS * 1000ull },
         { "cpus", t->cpu_milli, 1, SPEC_MAX_CPUS * 1000ull },
         { "gpu memory", t->gpu_memory, 0, SPEC_MAX_AMOUNT },
@@ -348,6 +373,8 @@ static int check_task(const struct spec *s, const struct spec_task *t,
         rc = check_mounts(t, err);
     if (!rc)
         rc = check_pairs(t->env, t->nenv, "env", spec_env_valid, err);
+    if (!rc)
+        rc = check_pairs(t->nodes, t->nnodes, "nodes", spec_name_valid, err);
     if (!rc && t->together > s->ntasks)
         rc = err_set(err, EINVAL, "together: %u", t->together);
     for (uint32_t i = 0; i < t->nneeds && !rc; i++)

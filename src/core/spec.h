@@ -46,6 +46,8 @@ enum { SPEC_CPU_MILLI = 1000, SPEC_BACKOFF_MS = 1000, SPEC_GRACE_MS = 10000 };
 
 enum spec_kind { SPEC_JOB, SPEC_PIPELINE };
 enum spec_when { SPEC_ON_SUCCESS, SPEC_ON_FAILURE, SPEC_ALWAYS };
+/* How close the ranks of a gang (of a set) wish to be to each other. */
+enum spec_near { SPEC_NEAR_ANY, SPEC_NEAR_DOMAIN, SPEC_NEAR_NODE };
 
 /* Why an attempt ended; the causes a task may name under retries.on. */
 #define SPEC_CAUSES(X) \
@@ -57,7 +59,8 @@ enum spec_when { SPEC_ON_SUCCESS, SPEC_ON_FAILURE, SPEC_ALWAYS };
     X(LIMIT, "limit")          /* past its usage limit */ \
     X(ABORTED, "aborted")      /* somebody said so */ \
     X(REFUSED, "refused")      /* no such program, user or folder */ \
-    X(GANG, "gang")            /* another rank failed */
+    X(GANG, "gang")            /* another rank failed */ \
+    X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */
 
 enum spec_cause {
     SPEC_CAUSE_NONE,
@@ -69,6 +72,8 @@ enum spec_cause {
 const char *spec_cause_name(enum spec_cause c);          /* "none" for NONE */
 int spec_cause_parse(const char *s, enum spec_cause *ret); /* -EINVAL */
 const char *spec_when_name(enum spec_when w);
+const char *spec_near_name(enum spec_near n);      /* "any", "domain", "node" */
+int spec_near_parse(const char *s, enum spec_near *ret); /* -EINVAL */
 
 /* The signals a task may ask for under checkpoint.signal. */
 #define SPEC_SIGNALS(X) \
@@ -92,10 +97,13 @@ struct spec_task {
     const uint32_t *needs;             /* indexes of tasks */
     const char *const *models;         /* acceptable device models */
     const char *const *inputs, *const *outputs;
-    uint32_t nmounts, nenv, nneeds, nmodels, ninputs, noutputs;
+    const struct spec_pair *nodes;     /* labels its nodes must have */
+    uint32_t nmounts, nenv, nneeds, nmodels, ninputs, noutputs, nnodes;
+    enum spec_near near;
     enum spec_when when;
     uint32_t together;                 /* 0: alone; equal ones start together */
-    uint32_t ranks;                    /* 1: no gang */
+    uint32_t ranks;                    /* the least; 1: no gang */
+    uint32_t ranks_max;                /* elastic up to; 0: just `ranks` */
     uint32_t gpu_milli;                /* per rank: 0, 1..999, or n*1000 */
     uint32_t cpu_milli;                /* per rank; default 1000 */
     uint64_t gpu_memory;               /* least bytes of a device; 0: any */

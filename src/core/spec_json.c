@@ -11,8 +11,8 @@
 /* One row per member of a task: its key, its form, where it is, and the value
  * that is left out.  Writer and reader both walk these rows, in this order.
  */
-enum form { TEXT, U32, U64, WHEN, CAUSES, SIGNAL, ARGV, TEXTS, PAIRS, MOUNTS,
-            NEEDS };
+enum form { TEXT, U32, U64, WHEN, NEAR, CAUSES, SIGNAL, ARGV, TEXTS, PAIRS,
+            MOUNTS, NEEDS };
 
 struct row {
     const char *key;
@@ -36,6 +36,9 @@ static const struct row rows[] = {
     ROW(WHEN, when),
     ROW(U32, together),
     ROW(U32, ranks),
+    ROW(U32, ranks_max),
+    ROW(NEAR, near),
+    ROW_N(PAIRS, nodes, nnodes),
     ROW(U32, gpu_milli),
     ROW_N(TEXTS, models, nmodels),
     ROW(U64, gpu_memory),
@@ -60,6 +63,7 @@ static size_t form_size(enum form f)
     switch (f) {
     case U32:
     case WHEN:
+    case NEAR:
     case CAUSES:
     case SIGNAL:
         return 4;
@@ -187,6 +191,7 @@ static json_t *member_json(const struct spec_task *t, const struct row *r)
     case U32:    return json_integer(*(const uint32_t *) p);
     case U64:    return json_integer((json_int_t) *(const uint64_t *) p);
     case WHEN:   return text_json(spec_when_name(*(const enum spec_when *) p));
+    case NEAR:   return text_json(spec_near_name(*(const enum spec_near *) p));
     case CAUSES: return causes_json(*(const uint32_t *) p);
     case SIGNAL: return text_json(spec_signal_name(*(const int *) p));
     case ARGV:   return argv_json(*(const char *const *const *) p);
@@ -393,6 +398,10 @@ static int member_read(struct spec *s, const json_t *j, struct spec_task *t,
     case U64:    rc = get_u64(j, INT64_MAX, p); break;
     case WHEN:   rc = get_when(j, p); break;
     case CAUSES: rc = get_causes(j, p); break;
+    case NEAR:
+        if (json_is_string(j))
+            rc = spec_near_parse(json_string_value(j), p);
+        break;
     case ARGV:
     case TEXTS:  rc = get_texts(s, j, p, &n); break;
     case PAIRS:  rc = get_pairs(s, j, p, &n); break;

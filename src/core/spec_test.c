@@ -82,6 +82,8 @@ static void some_numbers(struct spec_task *t)
 
     t->when = draw(3);
     t->ranks = draw(2) ? 1 : 1 + draw(SPEC_MAX_RANKS);
+    t->ranks_max = draw(2) ? 0 : t->ranks + draw(SPEC_MAX_RANKS - t->ranks + 1);
+    t->near = draw(3);
     t->gpu_milli = draw(2) ? draw(1000) : draw(SPEC_MAX_GPUS) * 1000;
     t->cpu_milli = draw(2) ? 1000 : 1 + draw(4000);
     t->gpu_memory = draw(2) ? 0 : (uint64_t) draw(UINT32_MAX) << 20;
@@ -128,6 +130,7 @@ static struct spec *some_spec(void)
         some_command(s, t);
         some_numbers(t);
         some_needs(s, t, i);
+        t->nodes = some_pairs(s, "zone", &t->nnodes);
         t->name = some_name(s, "t", i);
         t->image = draw(2) ? some_text(s) : NULL;
         t->dir = draw(2) ? "/tmp" : NULL;
@@ -275,6 +278,11 @@ static const struct {
     { WITH("\"ranks\":4097"),
       "spec: task 'a': ranks: 4097 is not within 1..4096" },
     { WITH("\"ranks\":1.5"), "spec: task 0: invalid 'ranks'" },
+    { WITH("\"ranks\":4,\"ranks_max\":3"),
+      "spec: task 'a': ranks.max: 3 is not within 4..4096" },
+    { WITH("\"near\":\"far\""), "spec: task 0: invalid 'near'" },
+    { WITH("\"nodes\":{\"\":\"x\"}"),
+      "spec: task 'a': nodes: invalid name ''" },
     { WITH("\"gpu_milli\":1500"), "spec: task 'a': gpus: 1500 thousandths is "
       "neither a fraction of one device nor whole devices" },
     { WITH("\"cpu_milli\":0"),
