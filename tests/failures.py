@@ -2,6 +2,7 @@
 """What goes wrong around Weir: the disk is full, a write is torn, the store is
 another's, the clock goes back, a backup is old, somebody else is at it.
 """
+import contextlib
 import ctypes
 import os
 import signal
@@ -20,10 +21,24 @@ QUICK = {"weir": 1, "kind": "job", "name": "quick", "run": "true",
          "cpus": 0.01}
 
 
-def lasting(release, **fields):
+def lasting(release, then="", **fields):
     """A job that runs until the file `release` is there."""
     return {"weir": 1, "kind": "job", "name": "lasting", "cpus": 0.01,
-            "run": f'until [ -e "{release}" ]; do sleep 0.05; done', **fields}
+            "run": f'until [ -e "{release}" ]; do sleep 0.05; done{then}',
+            **fields}
+
+
+def run_lasting(weir, **fields):
+    """Start one that lasts: (its id, the file that ends it)."""
+    release = os.path.join(weir.folder, "release")
+    wid = weir.client.submit(lasting(release, **fields)).json["id"]
+    until(lambda: running(weir, wid), "it to run")
+    return wid, release
+
+
+def open_gate(release):
+    """What lasts until then may end."""
+    open(release, "w").close()
 
 
 def task(job):
@@ -141,7 +156,7 @@ def disk_full_on(tap, weir):
            "disk full: weir run says it in one line", cli.stderr)
     tap.equal(weir.proc.poll(), None, "disk full: the control plane lives")
 
-    open(release, "w").close()
+    open_gate(release)
     until(lambda: not weir.processes("task"), "the task to end")
     restart_full(tap, weir)
     os.unlink(ballast)
@@ -168,6 +183,95 @@ def restart_full(tap, weir):
     said = weir.tail(1) if weir.proc.poll() is not None else \
         weir.client.get("/readyz").body.decode()
     tap.ok("full" in said, "disk full: a start on it says so", said)
+
+
+FULL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* While a file is there, the disk is full for what the thread that commits
+ * writes into the store's log, and for whoever looks whether there is room; a
+ * new store can still be made.
+ */
+static int full(int fd)
+{
+    const char *mark = getenv("WEIR_TEST_FULL");
+    char link[64], path[4096] = "";
+
+    if (!mark || access(mark, F_OK) < 0)
+        return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, path, sizeof path - 1) < 0)
+        return 0;
+    return (strstr(path, ".db-wal") && gettid() != getpid()) ||
+           strstr(path, "/state/room");
+}
+
+#define FAIL_WHEN_FULL(fd) do { \
+    if (full(fd)) { \
+        errno = ENOSPC; \
+        return -1; \
+    } \
+} while (0)
+
+ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t at)
+{
+    static ssize_t (*real)(int, const void *, size_t, off64_t);
+
+    if (!real)
+        *(void **) &real = dlsym(RTLD_NEXT, "pwrite64");
+    FAIL_WHEN_FULL(fd);
+    return real(fd, buf, n, at);
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+    return pwrite64(fd, buf, n, at);
+}
+
+ssize_t write(int fd, const void *buf, size_t n)
+{
+    static ssize_t (*real)(int, const void *, size_t);
+
+    if (!real)
+        *(void **) &real = dlsym(RTLD_NEXT, "write");
+    FAIL_WHEN_FULL(fd);
+    return real(fd, buf, n);
+}
+"""
+
+
+def start_full(tap):
+    """The disk is full when the first events of all are to be written."""
+    with Weir() as weir:
+        mark = os.path.join(weir.folder, "full")
+        open_gate(mark)
+        preload(weir, FULL, WEIR_TEST_FULL=mark)
+        weir.start(wait=False)
+        until(lambda: answers(weir), "a word")
+        tap.equal(weir.client.get("/v1/tenants/default").status, 404,
+                  "start on a full disk: there is not even a tenant")
+        r = weir.client.submit(QUICK)
+        tap.ok(r.status == 507 and "full" in r.json["detail"] and
+               "\n" not in r.json["detail"],
+               "start on a full disk: one line says that it is", r)
+        os.unlink(mark)
+        weir.wait_ready()
+        weir.wait_devices()
+        tap.equal(weir.client.get("/v1/tenants/default").status, 200,
+                  "room again: the first tenant is there")
+        wid = until(lambda: accepted(weir), "a submission to be taken")
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "room again: work runs")
+        types = [e["type"] for e in weir.client.events()]
+        tap.ok({"control.started", "tenant.set", "block.up"} <= set(types),
+               "room again: the journal begins as ever", types)
+        check_journal(tap, weir, "start on a full disk")
 
 
 def answers(weir):
@@ -395,6 +499,17 @@ time_t time(time_t *ret)
 """
 
 
+def preload(weir, source, **env):
+    """Have the control plane load this source, built as a library."""
+    lib = os.path.join(weir.folder, "preload.so")
+    subprocess.run([os.environ.get("CC", "cc").split()[-1], "-shared", "-fPIC",
+                    "-O1", "-x", "c", "-o", lib, "-", "-ldl"], input=source,
+                   text=True, check=True)
+    weir.env = {"LD_PRELOAD": lib, **env,
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") +
+                ":verify_asan_link_order=0"}
+
+
 def set_clock(path, seconds):
     with open(path + ".new", "w") as f:
         f.write(str(seconds))
@@ -403,15 +518,9 @@ def set_clock(path, seconds):
 
 def clock_back(tap):
     with Weir() as weir:
-        lib = os.path.join(weir.folder, "shift.so")
-        subprocess.run([os.environ.get("CC", "cc").split()[-1], "-shared",
-                        "-fPIC", "-O1", "-x", "c", "-o", lib, "-", "-ldl"],
-                       input=SHIFT, text=True, check=True)
         offset = os.path.join(weir.folder, "shift")
         set_clock(offset, 7200)
-        weir.env = {"LD_PRELOAD": lib, "WEIR_TEST_SHIFT": offset,
-                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") +
-                    ":verify_asan_link_order=0"}
+        preload(weir, SHIFT, WEIR_TEST_SHIFT=offset)
         weir.start()
         release = os.path.join(weir.folder, "release")
         wid = weir.client.submit(lasting(release, gpus=1,
@@ -437,7 +546,7 @@ def clock_back(tap):
         weir.start()
         tap.equal(weir.client.need("GET", f"/v1/workloads/{wid}")["state"],
                   "running", "clock back and restart: it still runs")
-        open(release, "w").close()
+        open_gate(release)
         tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
                   "clock back and restart: it ends well")
         check_journal(tap, weir, "clock back (times never decrease)")
@@ -525,7 +634,7 @@ def restored(tap, weir, done, lasts, waits, newer, cursor, release):
     tap.ok(alone(weir, lasts, epoch + 1),
            "released: it runs again, and what ran before is ended",
            running(weir, lasts))
-    open(release, "w").close()
+    open_gate(release)
     tap.equal(weir.client.wait(lasts)["outcome"], "succeeded",
               "released: it succeeds")
     tap.equal(get(f"/v1/workloads/{waits}").json["state"], "quarantined",
@@ -543,6 +652,167 @@ def restored(tap, weir, done, lasts, waits, newer, cursor, release):
            gens)
 
 
+def log_of(weir, wid, name):
+    r = weir.client.get(f"/v1/workloads/{wid}/tasks/{name}/log")
+    return r.body.decode() if r.status == 200 else ""
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    """Stand still: what is ordered stays ordered."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def same_number(tap, weir, before, text):
+    """A new workload that gets the number of one that nobody knows any more
+    is not shown its log, neither before it has one nor afterwards.
+    """
+    until(lambda: weir.runner(), "a runner")
+    weir.wait_devices()
+    with stopped(weir.runner().pid):
+        wid = weir.client.submit(dict(QUICK, run="echo mine")).json["id"]
+        tap.equal(wid, before, f"{text}: a new one has the other's number")
+        until(lambda: attempts(weir, wid), "it to be planned")
+        tap.equal(log_of(weir, wid, "quick"), "",
+                  f"{text}: it is not shown the other's log")
+    weir.client.wait(wid)
+    tap.equal(log_of(weir, wid, "quick"), "mine\n",
+              f"{text}: and then its own alone")
+
+
+def numbers(tap):
+    with Weir() as weir:
+        weir.start()
+        weir.client.wait(weir.client.submit(QUICK).json["id"])
+        backup = os.path.join(weir.folder, "backup.db")
+        weir.cli("backup", backup, check=True)
+        other = weir.client.submit(dict(QUICK, run="echo other")).json["id"]
+        weir.client.wait(other)
+        tap.equal(log_of(weir, other, "quick"), "other\n",
+                  "restored: the other one had a log")
+        weir.kill()
+        weir.cli("restore", backup, check=True)
+        weir.start()
+        same_number(tap, weir, other, "restored")
+        weir.kill()
+        weir.start()
+        tap.equal(log_of(weir, other, "quick"), "mine\n",
+                  "restored: the same after another start")
+
+
+def lose_store(weir):
+    """The store is gone, the rest of the folder is not."""
+    path = store_file(weir)
+    for end in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + end)
+
+
+def lost_store(tap):
+    """No epoch comes twice, however often the store is lost."""
+    seen = []
+
+    def epoch(text):
+        now = weir.client.need("GET", "/v1/stat")["epoch"]
+        tap.ok(now not in seen, f"lost store: {text}: a new epoch",
+               f"{now}, after {seen}")
+        seen.append(now)
+
+    with Weir() as weir:
+        weir.start()
+        epoch("the first day")
+        backup = os.path.join(weir.folder, "backup.db")
+        weir.cli("backup", backup, check=True)
+        done = weir.client.submit(dict(QUICK, run="echo done")).json["id"]
+        weir.client.wait(done)
+        lasts, release = run_lasting(weir)
+        old = running(weir, lasts)
+        weir.kill()
+        lose_store(weir)
+        weir.start()
+        epoch("begun without it")
+        same_number(tap, weir, done, "lost store")
+        until(lambda: not running(weir, lasts) & old, "the old one to be ended")
+        again, _ = run_lasting(weir)
+        tap.ok(again == lasts and not running(weir, again) & old,
+               "lost store: the old one is ended, a new one of its number is "
+               "another", old, running(weir, again))
+        for turn in "once", "twice":
+            weir.kill()
+            lose_store(weir)
+            weir.cli("restore", backup, check=True)
+            weir.start()
+            epoch(f"restored {turn}")
+        open_gate(release)
+
+
+# Other devices -----------------------------------------------------------------
+
+def devices(weir):
+    """How many devices the block has."""
+    pools = weir.client.need("GET", "/v1/pools")["items"]
+    return sum(len(n["devices"]) for p in pools for n in p["nodes"])
+
+
+def restart_with(weir, spec):
+    weir.kill()
+    weir.devices = spec
+    weir.start()
+
+
+def inventory(tap):
+    """Started again with other devices than what runs there was given."""
+    with Weir() as weir:
+        weir.start()
+        wid, release = run_lasting(weir, gpus=2)
+        restart_with(weir, "sim:8xH100-80GB")
+        until(lambda: devices(weir) == 8, "eight devices")
+        tap.equal(weir.client.need("GET", f"/v1/workloads/{wid}")["state"],
+                  "running", "more devices: taken at once, and it runs on")
+        waits = weir.client.submit(dict(QUICK, name="waits",
+                                        gpus=8)).json["id"]
+        fits = dict(QUICK, name="fits", gpus=1)
+        restart_with(weir, "sim:1xH100-80GB")
+        small = weir.client.submit(fits).json["id"]
+        until(lambda: "what is not there any more" in weir.tail(),
+              "a word about it")
+        tap.equal((devices(weir), attempts(weir, small)), (8, []),
+                  "fewer than it holds: nothing new starts")
+        # Its end is on its way before the block can be what it is now.
+        weir.kill()
+        open_gate(release)
+        until(lambda: not running(weir, wid), "it to end")
+        weir.start()
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "fewer than it holds: it ends well")
+        weir.client.wait(small)
+        tap.equal((devices(weir), attempts(weir, waits)), (1, []),
+                  "then nothing starts on devices that are gone")
+        weir.client.post(f"/v1/workloads/{waits}/abort", {})
+        weir.client.wait(waits)
+        check_journal(tap, weir, "other devices")
+
+
+def flood(tap):
+    """More orders than a runner that reads nothing is kept: each of them gets
+    there in the end.
+    """
+    env = {f"PAD{i}": "x" * 60000 for i in range(16)}
+    with Weir(args=("--engine", "fake"), devices="fake:1xH100-80GB") as weir:
+        weir.start()
+        weir.wait_devices()
+        wid = weir.client.submit(dict(QUICK, ranks=100, env=env)).json["id"]
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+                  "100 MB of orders: the gang is started whole and ends")
+        tap.equal(len(weir.client.events(type="lease.claimed", workload=wid)),
+                  100, "100 MB of orders: each rank claimed once")
+        check_journal(tap, weir, "100 MB of orders")
+
+
 # Going away and coming back ----------------------------------------------------
 
 def attempts(weir, wid):
@@ -554,9 +824,7 @@ def polite(tap):
     """SIGTERM: what runs goes on and is found again, in the same attempt."""
     with Weir() as weir:
         weir.start()
-        release = os.path.join(weir.folder, "release")
-        wid = weir.client.submit(lasting(release, gpus=1)).json["id"]
-        until(lambda: running(weir, wid), "it to run")
+        wid, release = run_lasting(weir, gpus=1)
         # The task's shell forks for every sleep: what is there twice, a while
         # apart, is there to stay.
         before = {p.pid for p in weir.processes("task", "keeper", "runner")}
@@ -569,7 +837,7 @@ def polite(tap):
         weir.start()
         tap.equal(weir.client.need("GET", f"/v1/workloads/{wid}")["state"],
                   "running", "back: it is known to run")
-        open(release, "w").close()
+        open_gate(release)
         tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
                   "back: its end is seen")
         tap.equal(attempts(weir, wid), [1], "back: it was the first attempt")
@@ -580,15 +848,11 @@ def ended_meanwhile(tap):
     """Both gone while the task ends: its exit status is not lost."""
     with Weir() as weir:
         weir.start()
-        release = os.path.join(weir.folder, "release")
-        doc = lasting(release)
-        doc["run"] += "; exit 7"
-        wid = weir.client.submit(doc).json["id"]
-        until(lambda: running(weir, wid), "it to run")
+        wid, release = run_lasting(weir, then="; exit 7")
         weir.kill()
         os.kill(weir.runner().pid, signal.SIGKILL)
         until(lambda: not weir.runner(), "no runner")
-        open(release, "w").close()
+        open_gate(release)
         until(lambda: not weir.processes(), "task and keeper to end")
         weir.start()
         task = "lasting"
@@ -603,16 +867,14 @@ def reboot(tap):
     """Every process at once: the attempt is lost and made again."""
     with Weir() as weir:
         weir.start()
-        release = os.path.join(weir.folder, "release")
-        wid = weir.client.submit(lasting(release, gpus=1)).json["id"]
-        until(lambda: running(weir, wid), "it to run")
+        wid, release = run_lasting(weir, gpus=1)
         weir.proc.kill()
         weirtest.end_all(weir.folder)
         weir.proc.wait()
         tap.none(weir.processes(), "reboot: nothing is left")
         weir.start()
         until(lambda: running(weir, wid), "it to run again")
-        open(release, "w").close()
+        open_gate(release)
         tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
                   "reboot: it is run again, without asking for retries")
         tap.equal(attempts(weir, wid), [1, 2], "reboot: in a second attempt")
@@ -643,7 +905,7 @@ def retention(tap):
         conn.close()
         tap.equal(resp.status, 410,
                   "retention: a cursor from before is refused with 410")
-        open(release, "w").close()
+        open_gate(release)
         weir.client.wait(lasts)
         until(lambda: not [d for d, _, files in os.walk(weir.state)
                            if f"/{old}/" in d + "/"], "its logs to go")
@@ -653,7 +915,8 @@ def retention(tap):
 PARTS = {"disk": disk_full, "torn": torn, "strangers": strangers,
          "neighbours": neighbours, "clock": clock_back, "backup": old_backup,
          "polite": polite, "meanwhile": ended_meanwhile, "reboot": reboot,
-         "retention": retention}
+         "retention": retention, "start": start_full, "numbers": numbers,
+         "lost": lost_store, "inventory": inventory, "flood": flood}
 
 
 def run(tap):

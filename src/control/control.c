@@ -53,6 +53,22 @@ static void clock_begin(struct control *c)
     c->started_ms = c->wall_base;
 }
 
+/* A new store in a folder where others ran: runners and logs there know
+ * leases by numbers that are about to be given again.  In an epoch of its own
+ * none of them is taken for a new one.
+ */
+static uint64_t first_epoch(const struct control *c)
+{
+    autofree char *engine = mem_printf("%s/engine", c->conf->state_dir);
+
+    if (world_seq(c->world) > 0 || access(engine, F_OK) < 0)
+        return 0;
+    log_say(LOG_WARN, "the store is new and the folder is not: what ran here "
+            "before is ended and its logs are not shown", "state",
+            c->conf->state_dir, NULL);
+    return c->started_ms;
+}
+
 static int state_open(struct control *c, struct err *err)
 {
     const char *dir = c->conf->state_dir;
@@ -78,6 +94,7 @@ static int state_open(struct control *c, struct err *err)
     if (rc < 0)
         return rc;
     clock_begin(c);
+    c->first_epoch = first_epoch(c);
     world_hold(c->world, true);        /* until the block says what it is */
     return store_attach(c->store, c->loop, journal_durable, journal_failed, c,
                         err);
@@ -107,10 +124,23 @@ static int say_started(struct control *c, struct err *err)
     return journal_event(c, &e, NULL, NULL, err);
 }
 
+static int begin_epoch(struct control *c, struct err *err)
+{
+    struct event e;
+
+    if (c->first_epoch <= world_epoch(c->world))
+        return 0;
+    event_init(&e, EVENT_RESTORED);
+    e.epoch = c->first_epoch;
+    return journal_event(c, &e, NULL, NULL, err);
+}
+
 int control_begin(struct control *c, struct err *err)
 {
-    int rc = say_started(c, err);
+    int rc = begin_epoch(c, err);
 
+    if (rc == 0)
+        rc = say_started(c, err);
     return rc < 0 ? rc : first_tenant(c, err);
 }
 
@@ -148,8 +178,8 @@ static char *runner_path(const struct control *c)
 static int engine_start(struct control *c, struct err *err)
 {
     static const struct engine_events events = {
-        .block_up = leases_block_up,
-        .block_lost = leases_block_lost,
+        .block_up = blocks_up,
+        .block_lost = blocks_lost,
         .trouble = on_trouble,
     };
     const struct engine_ops *ops =
@@ -299,9 +329,9 @@ static int control_open(struct control *c, const struct service *service,
     if ((rc = loop_signal(c->loop, SIGTERM, on_signal, c, err)) < 0 ||
         (rc = loop_signal(c->loop, SIGINT, on_signal, c, err)) < 0 ||
         (rc = state_open(c, err)) < 0 ||
-        (rc = serve_epochs(c, err)) < 0 ||
         (rc = leases_open(c, err)) < 0 ||
         (rc = control_begin(c, err)) < 0 ||
+        (rc = serve_epochs(c, err)) < 0 ||
         (rc = engine_start(c, err)) < 0)
         return rc;
     return api_start(c, service, err);

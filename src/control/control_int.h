@@ -55,6 +55,7 @@ struct control {
     struct map *held;                  /* lease key -> struct held: what runners were told or told us */
     struct map *tokens;                /* block id -> its token */
 
+    uint64_t first_epoch;              /* of a new store in a used folder; else 0 */
     struct epoch *epochs;              /* oldest first; the first is that of the first day */
     size_t nepochs;
 
@@ -97,17 +98,15 @@ void journal_durable(uint64_t seq, void *arg);
 void journal_failed(const struct err *err, void *arg);
 void journal_close(struct control *c);
 
-/* lease.c: what runners are told and what they tell. */
+/* leases.c, settle.c: what runners are told and what they tell. */
 void leases_act(struct control *c, const struct effect *f);
-bool leases_admit(const char *block, const char *token, void *arg);
-void leases_message(const char *block, const struct wire_msg *m, void *arg);
-void leases_gone(const char *block, void *arg);
-void leases_drained(const char *block, void *arg);
 int leases_open(struct control *c, struct err *err);
 void leases_close(struct control *c);
-void leases_block_up(const char *block, const char *token,
-                     const json_t *inventory, void *arg);
-void leases_block_lost(const char *block, const char *why, void *arg);
+
+/* blocks.c: what the engine says. */
+void blocks_up(const char *block, const char *token, const json_t *inventory,
+               void *arg);
+void blocks_lost(const char *block, const char *why, void *arg);
 
 /* order.c */
 json_t *order_json(const struct control *c, const struct lease *l);

@@ -1,11 +1,9 @@
-#include "control/control_int.h"
+#include "control/leases.h"
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "engine/engine.h"
 #include "engine/home.h"
 
 #include <errno.h>
@@ -32,17 +30,9 @@
  * A generation that a runner was never told about is ended here: no process
  * of it ever was.
  */
-enum { AGAIN_MS = 500 };
+enum { NO_SENSE = 126 };               /* as runners say of such an order */
 
-static void on_again(struct watch *w, void *arg);
-
-struct held {
-    uint32_t gen;
-    uint64_t epoch;
-    bool unstarted;                    /* the last hello said: ordered, not claimed */
-};
-
-static struct held *held_get(const struct control *c, const struct lease_key *k)
+struct held *held_get(const struct control *c, const struct lease_key *k)
 {
     char key[64];
 
@@ -50,8 +40,8 @@ static struct held *held_get(const struct control *c, const struct lease_key *k)
     return map_get(c->held, key);
 }
 
-static struct held *held_set(struct control *c, const struct lease_key *k,
-                             uint32_t gen, uint64_t epoch)
+struct held *held_set(struct control *c, const struct lease_key *k,
+                      uint32_t gen, uint64_t epoch)
 {
     struct held *h = held_get(c, k);
     char key[64];
@@ -75,8 +65,8 @@ static void held_del(struct control *c, const struct lease_key *k)
     free(map_del(c->held, key));
 }
 
-static struct lease *lease_find(const struct control *c,
-                                const struct lease_key *k, uint32_t gen)
+struct lease *leases_find(const struct control *c, const struct lease_key *k,
+                          uint32_t gen)
 {
     struct workload *wl = world_workload(c->world, k->workload);
     struct task *t;
@@ -89,12 +79,12 @@ static struct lease *lease_find(const struct control *c,
     return &t->leases[k->rank];
 }
 
-static bool lease_over(const struct lease *l)
+bool leases_over(const struct lease *l)
 {
     return l->state == LEASE_ENDED || l->state == LEASE_LOST;
 }
 
-static struct lease_key lease_key_of(const struct lease *l)
+struct lease_key leases_key(const struct lease *l)
 {
     return (struct lease_key) {
         .workload = l->task->workload->id,
@@ -103,10 +93,29 @@ static struct lease_key lease_key_of(const struct lease *l)
     };
 }
 
-/* A runner that is away settles when it says hello; anything else is worth a
- * line.
+/* The copy is for what ends meanwhile, which changes the block's list.  An
+ * attempt's leases stay in memory until the last of them has ended, which is
+ * then the one at hand.
  */
-static void say(struct control *c, const char *block, const struct wire_msg *m)
+void leases_each(struct control *c, const char *block, leases_f *f,
+                 const void *arg)
+{
+    const struct block *b = world_block(c->world, block);
+    autofree struct lease **list = NULL;
+    size_t n = 0;
+
+    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block)
+        n++;
+    list = mem_array(n + 1, sizeof *list);
+    n = 0;
+    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block)
+        list[n++] = l;
+    for (size_t i = 0; i < n; i++)
+        f(c, list[i], arg);
+}
+
+void leases_say(struct control *c, const char *block,
+                const struct wire_msg *m)
 {
     struct err err = { 0 };
     int rc = home_send(c->home, block, m, &err);
@@ -116,19 +125,62 @@ static void say(struct control *c, const char *block, const struct wire_msg *m)
                 err.text, NULL);
 }
 
-static void say_short(struct control *c, const char *block,
+void leases_say_short(struct control *c, const char *block,
                       enum wire_kind kind, const struct lease_key *k,
                       uint32_t gen, uint64_t epoch, bool yes)
 {
     struct wire_msg m = { .kind = kind, .key = *k, .gen = gen, .epoch = epoch,
                           .ok = yes };
 
-    say(c, block, &m);
+    leases_say(c, block, &m);
 }
 
-static void say_order(struct control *c, struct lease *l)
+void leases_event(struct event *e, enum event_type type,
+                  const struct lease_key *k, uint32_t gen, const char *block)
 {
-    struct lease_key k = lease_key_of(l);
+    event_init(e, type);
+    e->workload = k->workload;
+    e->task = k->task;
+    e->rank = k->rank;
+    e->gen = gen;
+    if (!block)
+        return;
+    (void) snprintf(e->block, sizeof e->block, "%s", block);
+    (void) snprintf(e->who, sizeof e->who, "runner:%s", block);
+}
+
+void leases_end(struct control *c, const struct lease *l,
+                enum spec_cause cause, int status)
+{
+    struct lease_key k = leases_key(l);
+    struct err err = { 0 };
+    struct event e;
+
+    leases_event(&e, EVENT_LEASE_ENDED, &k, l->gen, NULL);
+    e.cause = cause;
+    e.status = status;
+    e.ended_ms = control_now(c);
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        log_say(LOG_WARN, "cannot end a lease", "error", err.text, NULL);
+}
+
+/* It can never be sent, not by asking again either. */
+static void refuse_order(struct control *c, const struct lease *l,
+                         const char *why)
+{
+    struct lease_key k = leases_key(l);
+    char key[64];
+
+    lease_key_print(&k, key, sizeof key);
+    held_del(c, &k);
+    log_say(LOG_ERROR, "a task cannot be ordered and is refused", "lease", key,
+            "task", l->task->spec->name, "error", why, NULL);
+    leases_end(c, l, SPEC_CAUSE_REFUSED, NO_SENSE);
+}
+
+void leases_order(struct control *c, struct lease *l)
+{
+    struct lease_key k = leases_key(l);
     struct wire_msg m = { .kind = WIRE_ORDER, .key = k, .gen = l->gen };
     struct err err = { 0 };
     struct held *h;
@@ -145,7 +197,7 @@ static void say_order(struct control *c, struct lease *l)
     if (rc == -ENOBUFS)
         held_del(c, &k);               /* not told: leases_drained does */
     else if (rc < 0 && rc != -ENOTCONN)
-        log_say(LOG_ERROR, "cannot order a task", "error", err.text, NULL);
+        refuse_order(c, l, err.text);
     wire_clear(&m);
 }
 
@@ -155,7 +207,7 @@ static void say_stop(struct control *c, const struct lease *l,
     const struct spec_task *s = l->task->spec;
     struct wire_msg m = {
         .kind = WIRE_STOP,
-        .key = lease_key_of(l),
+        .key = leases_key(l),
         .gen = l->gen,
         .epoch = h->epoch,
         .signal = s->stop_signal,
@@ -164,39 +216,21 @@ static void say_stop(struct control *c, const struct lease *l,
         .force = l->task->forced,
     };
 
-    say(c, l->block->id, &m);
+    leases_say(c, l->block->id, &m);
     wire_clear(&m);
 }
 
-/* An end that no runner reports: nothing of it runs. */
-static void end_here(struct control *c, const struct lease *l,
-                     enum spec_cause cause)
+void leases_stop(struct control *c, struct lease *l)
 {
-    struct err err = { 0 };
-    struct event e;
-
-    event_init(&e, EVENT_LEASE_ENDED);
-    e.workload = l->task->workload->id;
-    e.task = l->task->index;
-    e.rank = l->rank;
-    e.gen = l->gen;
-    e.cause = cause;
-    e.ended_ms = control_now(c);
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        log_say(LOG_WARN, "cannot end a lease", "error", err.text, NULL);
-}
-
-static void stop_one(struct control *c, struct lease *l)
-{
-    struct lease_key k = lease_key_of(l);
+    struct lease_key k = leases_key(l);
     struct held *h = held_get(c, &k);
 
-    if (lease_over(l))
+    if (leases_over(l))
         return;
     if (h && h->gen == l->gen)
         say_stop(c, l, h);
     else if (home_connected(c->home, l->block->id))
-        end_here(c, l, l->task->stop_cause);
+        leases_end(c, l, l->task->stop_cause, 0);
 }
 
 static struct task *effect_task(const struct control *c,
@@ -211,21 +245,20 @@ static struct task *effect_task(const struct control *c,
 
 static void act_planned(struct control *c, const struct effect *f)
 {
-    struct task *t = effect_task(c, f);
+    struct task *t;
 
-    for (uint32_t i = 0; t && i < t->spec->ranks; i++)
+    /* Ending one may end the attempt, so look it up again each time. */
+    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->spec->ranks; i++)
         if (t->leases[i].state == LEASE_PLANNED)
-            say_order(c, &t->leases[i]);
+            leases_order(c, &t->leases[i]);
 }
 
 static void act_stopping(struct control *c, const struct effect *f)
 {
-    struct task *t = effect_task(c, f);
-    uint32_t n = t ? t->spec->ranks : 0;
+    struct task *t;
 
-    /* Ending one here may end the attempt, so look it up again each time. */
-    for (uint32_t i = 0; i < n && (t = effect_task(c, f)); i++)
-        stop_one(c, &t->leases[i]);
+    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->spec->ranks; i++)
+        leases_stop(c, &t->leases[i]);
 }
 
 /* A report is acknowledged.  An end that the world decided by itself (a
@@ -240,9 +273,9 @@ static void act_ended(struct control *c, const struct effect *f,
                              .force = true };
 
     if (f->block[0])
-        say_short(c, f->block, WIRE_ACK, k, f->gen, h->epoch, true);
+        leases_say_short(c, f->block, WIRE_ACK, k, f->gen, h->epoch, true);
     else
-        say(c, CONTROL_BLOCK, &stop);
+        leases_say(c, CONTROL_BLOCK, &stop);
 }
 
 void leases_act(struct control *c, const struct effect *f)
@@ -263,7 +296,7 @@ void leases_act(struct control *c, const struct effect *f)
         h = held_get(c, &k);
         if (h && h->gen == f->gen) {
             h->unstarted = false;
-            say_short(c, f->block, WIRE_GRANT, &k, f->gen, h->epoch, true);
+            leases_say_short(c, f->block, WIRE_GRANT, &k, f->gen, h->epoch, true);
         }
         break;
     case EVENT_LEASE_ENDED:
@@ -278,304 +311,35 @@ void leases_act(struct control *c, const struct effect *f)
     }
 }
 
-/* ---- what runners say ---- */
-
-static void on_claim(struct control *c, const char *block,
-                     const struct wire_msg *m)
+static void order_again(struct control *c, struct lease *l, const void *arg)
 {
-    struct held *h = held_get(c, &m->key);
-    struct lease *l = lease_find(c, &m->key, m->gen);
-    struct err err = { 0 };
-    struct event e;
+    struct lease_key k = leases_key(l);
 
-    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
-        strcmp(l->block->id, block) != 0) {
-        say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
-        return;
-    }
-    if (l->state == LEASE_ACTIVE && h->unstarted) {
-        h->unstarted = false;          /* its claim is durable, the grant got lost */
-        say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, true);
-        return;
-    }
-    event_init(&e, EVENT_CLAIMED);
-    e.workload = m->key.workload;
-    e.task = m->key.task;
-    e.rank = m->key.rank;
-    e.gen = m->gen;
-    (void) snprintf(e.block, sizeof e.block, "%s", block);
-    (void) snprintf(e.who, sizeof e.who, "runner:%s", block);
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
-}
-
-static void on_ended(struct control *c, const char *block,
-                     const struct wire_msg *m)
-{
-    struct held *h = held_get(c, &m->key);
-    struct lease *l = lease_find(c, &m->key, m->gen);
-    struct err err = { 0 };
-    struct event e;
-    int rc;
-
-    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
-        lease_over(l)) {
-        /* Journalled already, or of nobody's: the runner need not keep it. */
-        say_short(c, block, WIRE_ACK, &m->key, m->gen, m->epoch, true);
-        return;
-    }
-    event_init(&e, EVENT_LEASE_ENDED);
-    e.workload = m->key.workload;
-    e.task = m->key.task;
-    e.rank = m->key.rank;
-    e.gen = m->gen;
-    if (spec_cause_parse(m->cause, &e.cause) < 0)
-        e.cause = strcmp(m->cause, "none") == 0 ? SPEC_CAUSE_NONE
-                                                : SPEC_CAUSE_FAILED;
-    e.status = m->status;
-    e.started_ms = m->started_ms;
-    e.ended_ms = m->ended_ms;
-    e.cpu_ms = m->cpu_ms;
-    e.rss_bytes = m->rss_bytes;
-    (void) snprintf(e.block, sizeof e.block, "%s", block);
-    (void) snprintf(e.who, sizeof e.who, "runner:%s", block);
-    rc = journal_event(c, &e, NULL, NULL, &err);
-    if (rc == -ESTALE || rc == -ENOENT)
-        say_short(c, block, WIRE_ACK, &m->key, m->gen, m->epoch, true);
-    else if (rc < 0)
-        log_say(LOG_WARN, "a report was refused", "error", err.text, NULL);
-}
-
-static const struct wire_lease *hello_find(const struct wire_msg *m,
-                                           const struct lease_key *k,
-                                           const struct held *h)
-{
-    for (uint32_t i = 0; h && i < m->nleases; i++) {
-        const struct wire_lease *w = &m->leases[i];
-
-        if (w->key.workload == k->workload && w->key.task == k->task &&
-            w->key.rank == k->rank && w->gen == h->gen &&
-            w->epoch == h->epoch)
-            return w;
-    }
-    return NULL;
-}
-
-/* What the runner has and the world does not want. */
-static void settle_stranger(struct control *c, const char *block,
-                            const struct wire_lease *w)
-{
-    struct wire_msg stop = { .kind = WIRE_STOP, .key = w->key, .gen = w->gen,
-                             .epoch = w->epoch, .signal = SIGTERM,
-                             .grace_ms = 10000 };
-
-    if (strcmp(w->state, "new") == 0)
-        say_short(c, block, WIRE_GRANT, &w->key, w->gen, w->epoch, false);
-    else if (strcmp(w->state, "ended") == 0)
-        say_short(c, block, WIRE_ACK, &w->key, w->gen, w->epoch, true);
-    else
-        say(c, block, &stop);
-}
-
-/* Does this generation of the runner's belong to that lease?  Leases from
- * before a restore keep the epoch they were planned in, also while they are
- * being ended after a release; anything else of an older epoch was planned
- * after the backup was made, for a workload that the world has never heard of.
- */
-static bool settle_same(const struct control *c, const struct lease *l,
-                        const struct wire_lease *w)
-{
-    return w->epoch == world_epoch(c->world) || lease_of_old(l);
-}
-
-static void settle_lease(struct control *c, struct lease *l,
-                         const struct wire_lease *w)
-{
-    struct lease_key k = lease_key_of(l);
-
-    if (l->state == LEASE_PLANNED) {
-        if (!journal_pending(c, EVENT_PLANNED, l))
-            say_order(c, l);
-    } else if (l->state == LEASE_ACTIVE) {
-        if (!w)
-            end_here(c, l, SPEC_CAUSE_LOST);
-        else if (strcmp(w->state, "new") == 0 &&
-                 !journal_pending(c, EVENT_CLAIMED, l))
-            say_short(c, l->block->id, WIRE_GRANT, &k, l->gen, w->epoch, true);
-    } else if (l->state == LEASE_ENDING) {
-        if (!journal_pending(c, EVENT_STOPPING, l))
-            stop_one(c, l);
-    }
-}
-
-static void on_hello(struct control *c, const char *block,
-                     const struct wire_msg *m)
-{
-    struct block *b = world_block(c->world, block);
-    struct wire_msg welcome = { .kind = WIRE_WELCOME, .v = WIRE_VERSION,
-                                .epoch = world_epoch(c->world) };
-    struct lease **list = NULL;
-    size_t n = 0;
-
-    say(c, block, &welcome);
-    for (uint32_t i = 0; i < m->nleases; i++) {
-        const struct wire_lease *w = &m->leases[i];
-        struct lease *l = lease_find(c, &w->key, w->gen);
-
-        if (l && !lease_over(l) && strcmp(l->block->id, block) == 0 &&
-            settle_same(c, l, w))
-            held_set(c, &w->key, w->gen, w->epoch)->unstarted =
-                strcmp(w->state, "new") == 0;
-        else
-            settle_stranger(c, block, w);
-    }
-    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block)
-        n++;
-    list = mem_array(n + 1, sizeof *list);
-    n = 0;
-    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block)
-        list[n++] = l;
-    /* Ending a lease changes the block's list, hence the copy; an attempt's
-     * leases stay in memory until the last of them has ended, which is then
-     * the one at hand.
-     */
-    for (size_t i = 0; i < n; i++) {
-        struct lease_key k = lease_key_of(list[i]);
-
-        settle_lease(c, list[i], hello_find(m, &k, held_get(c, &k)));
-    }
-    free(list);
-    log_say(LOG_INFO, "a runner is here", "block", block, NULL);
-    journal_soon(c);
-}
-
-void leases_message(const char *block, const struct wire_msg *m, void *arg)
-{
-    struct control *c = arg;
-
-    switch ((int) m->kind) {
-    case WIRE_HELLO:
-        on_hello(c, block, m);
-        break;
-    case WIRE_CLAIM:
-        on_claim(c, block, m);
-        break;
-    case WIRE_ENDED:
-        on_ended(c, block, m);
-        break;
-    case WIRE_ERROR:
-        log_say(LOG_WARN, "a runner complains", "block", block, "text",
-                m->text, NULL);
-        break;
-    default:                           /* started, pong: nothing to keep */
-        break;
-    }
+    (void) arg;
+    if (l->state == LEASE_PLANNED && !held_get(c, &k) &&
+        !journal_pending(c, EVENT_PLANNED, l))
+        leases_order(c, l);
 }
 
 /* A runner has read what was queued for it: the orders that had no room. */
-void leases_drained(const char *block, void *arg)
+static void on_drained(const char *block, void *arg)
 {
-    struct control *c = arg;
-    struct block *b = world_block(c->world, block);
+    leases_each(arg, block, order_again, NULL);
+}
 
-    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block) {
-        struct lease_key k = lease_key_of(l);
+static void forget(struct control *c, struct lease *l, const void *arg)
+{
+    struct lease_key k = leases_key(l);
 
-        if (l->state == LEASE_PLANNED && !held_get(c, &k) &&
-            !journal_pending(c, EVENT_PLANNED, l))
-            say_order(c, l);
-    }
+    (void) arg;
+    held_del(c, &k);
 }
 
 /* Who is away has been told nothing; hello tells what it still has. */
-void leases_gone(const char *block, void *arg)
+static void on_gone(const char *block, void *arg)
 {
-    struct control *c = arg;
-    struct block *b = world_block(c->world, block);
-
-    for (struct lease *l = b ? b->leases : NULL; l; l = l->next_on_block) {
-        struct lease_key k = lease_key_of(l);
-
-        held_del(c, &k);
-    }
+    leases_each(arg, block, forget, NULL);
     log_say(LOG_WARN, "a runner went away", "block", block, NULL);
-}
-
-bool leases_admit(const char *block, const char *token, void *arg)
-{
-    struct control *c = arg;
-    const char *want = map_get(c->tokens, block);
-    size_t n = want ? strlen(want) : 0;
-    unsigned char diff = 0;
-
-    if (!want || strlen(token) != n || !world_block(c->world, block))
-        return false;
-    for (size_t i = 0; i < n; i++)     /* the same time for every wrong one */
-        diff |= (unsigned char) (want[i] ^ token[i]);
-    return diff == 0;
-}
-
-/* What is there now may be less than what runs there holds, after a start
- * with other devices.  Then nothing new starts until enough of it has ended.
- */
-static void block_up(struct control *c, const char *block, bool first)
-{
-    struct err err = { 0 };
-    struct event e;
-    int rc;
-
-    event_init(&e, EVENT_BLOCK_UP);
-    (void) snprintf(e.block, sizeof e.block, "%s", block);
-    e.data = json_deep_copy(c->inventory);
-    rc = journal_event(c, &e, NULL, NULL, &err);
-    if (rc == 0) {
-        json_decref(c->inventory);
-        c->inventory = NULL;
-        world_hold(c->world, false);
-    } else if (rc == -EBUSY) {
-        if (first)
-            log_say(LOG_WARN, "nothing new starts: what runs holds what is "
-                    "not there any more", "block", block, "error", err.text,
-                    NULL);
-        c->again = loop_timer(c->loop, AGAIN_MS, on_again, c);
-    } else if (rc != -ENOSPC) {        /* a full disk: asked again by then */
-        control_fail(c, rc, &err);
-    }
-}
-
-static void on_again(struct watch *w, void *arg)
-{
-    struct control *c = arg;
-
-    (void) w;
-    c->again = NULL;
-    block_up(c, CONTROL_BLOCK, false);
-}
-
-void leases_block_up(const char *block, const char *token,
-                     const json_t *inventory, void *arg)
-{
-    struct control *c = arg;
-
-    free(map_set(c->tokens, block, mem_str(token)));
-    json_decref(c->inventory);
-    c->inventory = json_deep_copy(inventory);
-    watch_remove(c->again);
-    c->again = NULL;
-    block_up(c, block, true);
-}
-
-void leases_block_lost(const char *block, const char *why, void *arg)
-{
-    struct control *c = arg;
-    struct err err = { 0 };
-    struct event e;
-
-    log_say(LOG_WARN, "a block is lost", "block", block, "why", why, NULL);
-    event_init(&e, EVENT_BLOCK_LOST);
-    (void) snprintf(e.block, sizeof e.block, "%s", block);
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        log_say(LOG_WARN, "cannot let go of a block", "error", err.text, NULL);
 }
 
 static void held_clear(struct control *c)
@@ -593,10 +357,10 @@ static void held_clear(struct control *c)
 int leases_open(struct control *c, struct err *err)
 {
     static const struct home_ops ops = {
-        .admit = leases_admit,
-        .message = leases_message,
-        .gone = leases_gone,
-        .drained = leases_drained,
+        .admit = blocks_admit,
+        .message = settle_message,
+        .gone = on_gone,
+        .drained = on_drained,
     };
     autofree char *path = mem_printf("%s/home.sock", c->conf->state_dir);
 

@@ -62,7 +62,7 @@ static int copy_checked(const char *backup, const char *part, struct err *err)
 
 /* The epoch must be newer than any that was in use here.  Where the store that
  * is being replaced cannot say, or is not there any more, the time does:
- * seconds since 1970 are beyond every epoch that was counted up.
+ * milliseconds since 1970 are beyond every epoch that was counted up.
  */
 static uint64_t epoch_floor(const char *path, uint64_t now_ms)
 {
@@ -72,12 +72,12 @@ static uint64_t epoch_floor(const char *path, uint64_t now_ms)
     uint64_t epoch;
 
     if (!exists(path, "") && !exists(path, "-wal"))
-        return now_ms / 1000;
+        return now_ms;
     w = world_new();
     if (store_open(&conf, &old, NULL) == 0 && store_load(old, w, NULL) == 0)
         epoch = world_epoch(w);
     else
-        epoch = now_ms / 1000;
+        epoch = now_ms;
     store_close(old);
     world_free(w);
     return epoch;

@@ -1,0 +1,173 @@
+#include "control/leases.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+/* What runners say: claims, ends, and the hello after which both sides agree
+ * again, by the table at the top of leases.c.
+ */
+
+static void on_claim(struct control *c, const char *block,
+                     const struct wire_msg *m)
+{
+    struct held *h = held_get(c, &m->key);
+    struct lease *l = leases_find(c, &m->key, m->gen);
+    struct err err = { 0 };
+    struct event e;
+
+    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
+        strcmp(l->block->id, block) != 0) {
+        leases_say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
+        return;
+    }
+    if (l->state == LEASE_ACTIVE && h->unstarted) {
+        h->unstarted = false;          /* its claim is durable, the grant got lost */
+        leases_say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, true);
+        return;
+    }
+    leases_event(&e, EVENT_CLAIMED, &m->key, m->gen, block);
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        leases_say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
+}
+
+static void on_ended(struct control *c, const char *block,
+                     const struct wire_msg *m)
+{
+    struct held *h = held_get(c, &m->key);
+    struct lease *l = leases_find(c, &m->key, m->gen);
+    struct err err = { 0 };
+    struct event e;
+    int rc;
+
+    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
+        leases_over(l)) {
+        /* Journalled already, or of nobody's: the runner need not keep it. */
+        leases_say_short(c, block, WIRE_ACK, &m->key, m->gen, m->epoch, true);
+        return;
+    }
+    leases_event(&e, EVENT_LEASE_ENDED, &m->key, m->gen, block);
+    if (spec_cause_parse(m->cause, &e.cause) < 0)
+        e.cause = strcmp(m->cause, "none") == 0 ? SPEC_CAUSE_NONE
+                                                : SPEC_CAUSE_FAILED;
+    e.status = m->status;
+    e.started_ms = m->started_ms;
+    e.ended_ms = m->ended_ms;
+    e.cpu_ms = m->cpu_ms;
+    e.rss_bytes = m->rss_bytes;
+    rc = journal_event(c, &e, NULL, NULL, &err);
+    if (rc == -ESTALE || rc == -ENOENT)
+        leases_say_short(c, block, WIRE_ACK, &m->key, m->gen, m->epoch, true);
+    else if (rc < 0)
+        log_say(LOG_WARN, "a report was refused", "error", err.text, NULL);
+}
+
+static const struct wire_lease *hello_find(const struct wire_msg *m,
+                                           const struct lease_key *k,
+                                           const struct held *h)
+{
+    for (uint32_t i = 0; h && i < m->nleases; i++) {
+        const struct wire_lease *w = &m->leases[i];
+
+        if (w->key.workload == k->workload && w->key.task == k->task &&
+            w->key.rank == k->rank && w->gen == h->gen &&
+            w->epoch == h->epoch)
+            return w;
+    }
+    return NULL;
+}
+
+/* What the runner has and the world does not want. */
+static void settle_stranger(struct control *c, const char *block,
+                            const struct wire_lease *w)
+{
+    struct wire_msg stop = { .kind = WIRE_STOP, .key = w->key, .gen = w->gen,
+                             .epoch = w->epoch, .signal = SIGTERM,
+                             .grace_ms = 10000 };
+
+    if (strcmp(w->state, "new") == 0)
+        leases_say_short(c, block, WIRE_GRANT, &w->key, w->gen, w->epoch, false);
+    else if (strcmp(w->state, "ended") == 0)
+        leases_say_short(c, block, WIRE_ACK, &w->key, w->gen, w->epoch, true);
+    else
+        leases_say(c, block, &stop);
+}
+
+/* Does this generation of the runner's belong to that lease?  Leases from
+ * before a restore keep the epoch they were planned in, also while they are
+ * being ended after a release; anything else of an older epoch was planned
+ * after the backup was made, for a workload that the world has never heard of.
+ */
+static bool settle_same(const struct control *c, const struct lease *l,
+                        const struct wire_lease *w)
+{
+    return w->epoch == world_epoch(c->world) || lease_of_old(l);
+}
+
+static void settle_lease(struct control *c, struct lease *l, const void *hello)
+{
+    struct lease_key k = leases_key(l);
+    const struct wire_lease *w = hello_find(hello, &k, held_get(c, &k));
+
+    if (l->state == LEASE_PLANNED) {
+        if (!journal_pending(c, EVENT_PLANNED, l))
+            leases_order(c, l);
+    } else if (l->state == LEASE_ACTIVE) {
+        if (!w)
+            leases_end(c, l, SPEC_CAUSE_LOST, 0);
+        else if (strcmp(w->state, "new") == 0 &&
+                 !journal_pending(c, EVENT_CLAIMED, l))
+            leases_say_short(c, l->block->id, WIRE_GRANT, &k, l->gen, w->epoch, true);
+    } else if (l->state == LEASE_ENDING) {
+        if (!journal_pending(c, EVENT_STOPPING, l))
+            leases_stop(c, l);
+    }
+}
+
+static void on_hello(struct control *c, const char *block,
+                     const struct wire_msg *m)
+{
+    struct wire_msg welcome = { .kind = WIRE_WELCOME, .v = WIRE_VERSION,
+                                .epoch = world_epoch(c->world) };
+
+    leases_say(c, block, &welcome);
+    for (uint32_t i = 0; i < m->nleases; i++) {
+        const struct wire_lease *w = &m->leases[i];
+        struct lease *l = leases_find(c, &w->key, w->gen);
+
+        if (l && !leases_over(l) && strcmp(l->block->id, block) == 0 &&
+            settle_same(c, l, w))
+            held_set(c, &w->key, w->gen, w->epoch)->unstarted =
+                strcmp(w->state, "new") == 0;
+        else
+            settle_stranger(c, block, w);
+    }
+    leases_each(c, block, settle_lease, m);
+    log_say(LOG_INFO, "a runner is here", "block", block, NULL);
+    journal_soon(c);
+}
+
+void settle_message(const char *block, const struct wire_msg *m, void *arg)
+{
+    struct control *c = arg;
+
+    switch ((int) m->kind) {
+    case WIRE_HELLO:
+        on_hello(c, block, m);
+        break;
+    case WIRE_CLAIM:
+        on_claim(c, block, m);
+        break;
+    case WIRE_ENDED:
+        on_ended(c, block, m);
+        break;
+    case WIRE_ERROR:
+        log_say(LOG_WARN, "a runner complains", "block", block, "text",
+                m->text, NULL);
+        break;
+    default:                           /* started, pong: nothing to keep */
+        break;
+    }
+}
