@@ -3,8 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
-
-#include <stdio.h>
+#include "cli/print.h"
 
 /* The verbs that do one thing to one workload. */
 
@@ -12,17 +11,12 @@
 static int act(struct cli *c, const char *id, const char *what,
                const json_t *body, const char *said)
 {
-    autofree char *path = call_path("/v1/workloads/%s/", id);
-    autofree char *whole = mem_printf("%s%s", path, what);
+    autofree char *path = call_path("/v1/workloads/%s/%s", id, what);
     autojson json_t *reply = NULL;
-    int rc = call_json(c, "POST", whole, body, &reply);
+    int rc = call_json(c, "POST", path, body, &reply);
 
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    return printf("%s %s\n", json_get_str(reply, "id", id), said) < 0
-               ? CLI_BROKEN : 0;
+    return rc ? rc : print_done(c, reply, "%s %s",
+                                json_get_str(reply, "id", id), said);
 }
 
 /* ---- abort ---- */
@@ -101,23 +95,26 @@ const struct verb verb_retry = {
 
 /* ---- pause and unpause ---- */
 
-static int run_pause(struct cli *c, const void *opts)
+/* What the verb says to the workload of its argument. */
+static int act_here(struct cli *c, const char *what, const char *said)
 {
     autofree char *id = NULL;
     int rc = cli_workload(c, c->args[0], &id);
 
+    return rc ? rc : act(c, id, what, NULL, said);
+}
+
+static int run_pause(struct cli *c, const void *opts)
+{
     (void) opts;
-    return rc ? rc : act(c, id, "pause", NULL,
-                         "is paused; what runs goes on, nothing new starts");
+    return act_here(c, "pause", "is paused; what runs goes on, nothing new "
+                    "starts");
 }
 
 static int run_unpause(struct cli *c, const void *opts)
 {
-    autofree char *id = NULL;
-    int rc = cli_workload(c, c->args[0], &id);
-
     (void) opts;
-    return rc ? rc : act(c, id, "unpause", NULL, "goes on");
+    return act_here(c, "unpause", "goes on");
 }
 
 const struct verb verb_pause = {

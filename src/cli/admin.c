@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
+#include "cli/print.h"
 #include "control/control.h"
 
 #include <errno.h>
@@ -16,16 +17,11 @@
 
 static int act_node(struct cli *c, const char *what, const char *said)
 {
-    autofree char *node = call_path("/v1/nodes/%s/", c->args[0]);
-    autofree char *path = mem_printf("%s%s", node, what);
+    autofree char *path = call_path("/v1/nodes/%s/%s", c->args[0], what);
     autojson json_t *reply = NULL;
     int rc = call_json(c, "POST", path, NULL, &reply);
 
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    return printf("%s %s\n", c->args[0], said) < 0 ? CLI_BROKEN : 0;
+    return rc ? rc : print_done(c, reply, "%s %s", c->args[0], said);
 }
 
 static int run_drain(struct cli *c, const void *opts)
@@ -84,11 +80,7 @@ static int run_backup(struct cli *c, const void *opts)
     (void) opts;
     json_put_str(body, "file", file);
     rc = call_json(c, "POST", "/v1/backup", body, &reply);
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    return printf("backed up to %s\n", file) < 0 ? CLI_BROKEN : 0;
+    return rc ? rc : print_done(c, reply, "backed up to %s", file);
 }
 
 const struct verb verb_backup = {
@@ -136,22 +128,18 @@ static int run_restore(struct cli *c, const void *opts)
 {
     const struct restore_opts *o = opts;
     const char *state = o->state ? o->state : c->where.state;
+    autojson json_t *j = json_object();
     struct err err = { 0 };
     int rc = control_restore(state, c->args[0], &err);
 
     if (rc < 0)
         return cli_fail(c, restore_exit(rc), "%s", err.text);
-    if (c->out == OUT_JSON) {
-        autojson json_t *j = json_object();
-
-        json_put_str(j, "state", state);
-        json_put_str(j, "file", c->args[0]);
-        return print_json(c, j);
-    }
-    printf("%s is in the place of the store in %s\n"
-           "next: 'weir up', then 'weir ps' for what is in quarantine and "
-           "'weir release' for each\n", c->args[0], state);
-    return 0;
+    json_put_str(j, "state", state);
+    json_put_str(j, "file", c->args[0]);
+    return print_done(c, j, "%s is in the place of the store in %s\n"
+                      "next: 'weir up', then 'weir ps' for what is in "
+                      "quarantine and 'weir release' for each", c->args[0],
+                      state);
 }
 
 const struct verb verb_restore = {
@@ -174,10 +162,7 @@ const struct verb verb_restore = {
 static int run_schema(struct cli *c, const void *opts)
 {
     (void) opts;
-    return fputs(control_schema(), stdout) == EOF || putchar('\n') == EOF
-               ? cli_fail(c, CLI_BROKEN, "standard output: %s",
-                          strerror(errno))
-               : 0;
+    return print_text(c, "%s", control_schema());
 }
 
 const struct verb verb_schema = {
@@ -199,19 +184,12 @@ static int run_version(struct cli *c, const void *opts)
     autojson json_t *j = json_object();
 
     (void) opts;
-    c->muted = true;
-    (void) call_get(c, &server, "/v1/version");
-    c->muted = false;
-    if (c->out == OUT_JSON) {
-        json_put_str(j, "version", WEIR_VERSION);
-        if (server)
-            json_put(j, "server", json_incref(server));
-        return print_json(c, j);
-    }
-    printf("weir %s\n", WEIR_VERSION);
-    if (server)
-        printf("server %s\n", json_get_str(server, "version", "?"));
-    return 0;
+    json_put_str(j, "version", WEIR_VERSION);
+    if (call_try(c, &server, "/v1/version") != 0)
+        return print_done(c, j, "weir %s", WEIR_VERSION);
+    json_put(j, "server", json_incref(server));
+    return print_done(c, j, "weir %s\nserver %s", WEIR_VERSION,
+                      json_get_str(server, "version", "?"));
 }
 
 const struct verb verb_version = {

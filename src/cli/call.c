@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/print.h"
 #include "net/client.h"
 
 #include <errno.h>
@@ -123,7 +124,7 @@ int call_json(struct cli *c, const char *method, const char *path,
     return rc;
 }
 
-static char *path_printf(const char *fmt, va_list ap)
+static char *path_vprintf(const char *fmt, va_list ap)
 {
     autobuf struct buf b = BUF_INIT(PATH_MAX_BYTES);
 
@@ -144,20 +145,41 @@ char *call_path(const char *fmt, ...)
     char *path;
 
     va_start(ap, fmt);
-    path = path_printf(fmt, ap);
+    path = path_vprintf(fmt, ap);
     va_end(ap);
     return path;
 }
 
+static int get(struct cli *c, json_t **ret, const char *fmt, va_list ap)
+{
+    autofree char *path = path_vprintf(fmt, ap);
+
+    return call_json(c, "GET", path, NULL, ret);
+}
+
 int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
 {
-    autofree char *path = NULL;
     va_list ap;
+    int rc;
 
     va_start(ap, fmt);
-    path = path_printf(fmt, ap);
+    rc = get(c, ret, fmt, ap);
     va_end(ap);
-    return call_json(c, "GET", path, NULL, ret);
+    return rc;
+}
+
+int call_try(struct cli *c, json_t **ret, const char *fmt, ...)
+{
+    bool was = c->muted;
+    va_list ap;
+    int rc;
+
+    c->muted = true;
+    va_start(ap, fmt);
+    rc = get(c, ret, fmt, ap);
+    va_end(ap);
+    c->muted = was;
+    return rc;
 }
 
 /* "next" is a number for tasks and a text elsewhere. */
@@ -204,17 +226,25 @@ int call_list(struct cli *c, const char *path, const char *cursor,
     return 0;
 }
 
-int print_json(const struct cli *c, const json_t *j)
+int call_tasks(struct cli *c, const char *id, const char *fields,
+               json_t **ret)
 {
-    if (json_dumpf(j, stdout, JSON_FORM | JSON_INDENT(2)) < 0 ||
-        putchar('\n') == EOF)
-        return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
-    return 0;
+    autofree char *all = call_path("/v1/workloads/%s/tasks?limit=10000", id);
+    autofree char *path = fields ? mem_printf("%s&fields=%s", all, fields)
+                                 : take(all);
+
+    return call_list(c, path, "from", NULL, 0, ret);
 }
 
-int print_buf(const struct cli *c, const struct buf *b)
+int call_delete(struct cli *c, const char *noun, const char *key,
+                const char *past)
 {
-    if (fwrite(buf_text(b), 1, b->len, stdout) != b->len)
-        return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
-    return 0;
+    const char *name = c->args[0];
+    autofree char *path = call_path("/v1/%ss/%s", noun, name);
+    autojson json_t *j = json_object();
+    int rc = call_json(c, "DELETE", path, NULL, NULL);
+
+    json_put_str(j, key, name);
+    json_put_bool(j, past, true);
+    return rc ? rc : print_done(c, j, "%s %s is %s", noun, name, past);
 }

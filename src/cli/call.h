@@ -4,9 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct buf;
 struct cli;
-struct client_reply;
 struct err;
 
 /* call - questions to the control plane, as a verb asks them.
@@ -23,12 +21,24 @@ int call_json(struct cli *c, const char *method, const char *path,
 /* GET of a path put together as by call_path. */
 int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same, and nothing is said when it fails. */
+int call_try(struct cli *c, json_t **ret, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Every page of a list: {"items": [...]}, at most `most` of them (0: all).
  * `path` has its query begun ("...?limit=1000"); `cursor` is the name of the
  * argument that takes "next", and `from` its first value, or NULL.
  */
 int call_list(struct cli *c, const char *path, const char *cursor,
               const char *from, size_t most, json_t **ret);
+/* Every task of a workload, with these members ("task,state"; NULL: all). */
+int call_tasks(struct cli *c, const char *id, const char *fields,
+               json_t **ret);
+
+/* DELETE what the verb's argument names: a `noun` ("token", at /v1/tokens) by
+ * its `key` ("id").  Then say that it is `past` ("revoked").
+ */
+int call_delete(struct cli *c, const char *noun, const char *key,
+                const char *past);
 
 /* A path with its variable parts escaped: each "%s" of `fmt`.  Caller frees. */
 char *call_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -42,8 +52,3 @@ int call_refused(const struct cli *c, int status, const char *body,
 
 /* The exit status of an HTTP status of 400 or more. */
 int call_exit(int status);
-
-/* Print JSON for a person or jq: indented on standard output. */
-int print_json(const struct cli *c, const json_t *j);
-/* Print what was painted. */
-int print_buf(const struct cli *c, const struct buf *b);

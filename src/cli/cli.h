@@ -105,6 +105,8 @@ void cli_tame(char *s);
 
 /* Make loop and client; 0, or an exit status after saying why. */
 int cli_connect(struct cli *c);
+/* One turn of that loop; the same. */
+int cli_turn(struct cli *c);
 void cli_close(struct cli *c);
 
 /* "w12" or "w12/train": *ret_id (and *ret_task, "" when there is none) are

@@ -82,14 +82,6 @@ static int put_env(json_t *doc, const struct command *cmd, struct err *err)
     return 0;
 }
 
-/* A number as people write it: 1, not 1.0. */
-static json_t *milli_json(uint64_t milli)
-{
-    if (milli % 1000 == 0)
-        return json_integer((json_int_t) (milli / 1000));
-    return json_real((double) milli / 1000);
-}
-
 static void put_name(json_t *doc, const struct command *cmd)
 {
     const char *slash = strrchr(cmd->argv[0], '/');
@@ -117,9 +109,9 @@ static void put_sizes(json_t *doc, const struct command *cmd)
     char text[32];
 
     if (cmd->gpu_milli)
-        json_put(doc, "gpus", milli_json(cmd->gpu_milli));
+        json_put_milli(doc, "gpus", cmd->gpu_milli);
     if (cmd->cpu_milli)
-        json_put(doc, "cpus", milli_json(cmd->cpu_milli));
+        json_put_milli(doc, "cpus", cmd->cpu_milli);
     if (cmd->memory) {
         quantity_print_bytes(cmd->memory, text, sizeof text);
         json_put_str(doc, "memory", text);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
+#include "cli/print.h"
 
 #include <stdio.h>
 #include <string.h>

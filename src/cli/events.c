@@ -150,13 +150,10 @@ static int follow_events(struct cli *c, const struct events_opts *o,
 {
     struct following f = { .cli = c, .opts = o };
     struct feed *feed = NULL;
-    struct err err;
     int rc = feed_open(c, workload, o->since, &following_feed, &f, &feed);
 
-    while (rc == 0 && f.code == 0 && !f.full) {
-        if (loop_turn(c->loop, -1, &err) < 0)
-            rc = cli_fail(c, CLI_BROKEN, "%s", err.text);
-    }
+    while (rc == 0 && f.code == 0 && !f.full)
+        rc = cli_turn(c);
     feed_close(feed);
     return rc ? rc : f.code;
 }

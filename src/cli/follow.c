@@ -127,8 +127,6 @@ static bool any_simulated(const json_t *j)
 static int fetch_now(struct session *s)
 {
     struct cli *c = s->f.cli;
-    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000"
-                                    "&fields=" TASK_FIELDS, s->f.id);
     autojson json_t *workload = NULL;
     autojson json_t *tasks = NULL;
     autojson json_t *pools = NULL;
@@ -136,7 +134,7 @@ static int fetch_now(struct session *s)
 
     rc = call_get(c, &workload, "/v1/workloads/%s", s->f.id);
     if (rc == 0)
-        rc = call_list(c, path, "from", NULL, 0, &tasks);
+        rc = call_tasks(c, s->f.id, TASK_FIELDS, &tasks);
     if (rc == 0 && !s->loaded)
         rc = call_get(c, &pools, "/v1/pools");
     if (rc != 0)
@@ -229,14 +227,11 @@ void follow_ask_why(struct follow *f, uint32_t task)
     struct model_task *t = &f->model.tasks[task];
     autojson json_t *j = NULL;
     const char *text;
-    int rc;
 
     t->why_ms = f->now_ms;
-    f->cli->muted = true;              /* it may have started meanwhile */
-    rc = call_get(f->cli, &j, "/v1/workloads/%s/tasks/%s?fields=why", f->id,
-                  t->name);
-    f->cli->muted = false;
-    if (rc != 0)
+    /* It may have started meanwhile. */
+    if (call_try(f->cli, &j, "/v1/workloads/%s/tasks/%s?fields=why", f->id,
+                 t->name) != 0)
         return;
     text = json_get_str(json_object_get(j, "why"), "text", NULL);
     free(t->why);
@@ -271,11 +266,10 @@ static void say_detached(const char *id)
 static int turn(struct session *s, bool *ret_over)
 {
     struct follow *f = &s->f;
-    struct err err;
-    int rc = 0;
+    int rc = cli_turn(f->cli);
 
-    if (loop_turn(f->cli->loop, -1, &err) < 0)
-        return cli_fail(f->cli, CLI_BROKEN, "%s", err.text);
+    if (rc != 0)
+        return rc;
     f->now_ms = clock_wall_ms();
     if (s->code != 0)
         return s->code;

@@ -60,11 +60,9 @@ static int print_all(struct cli *c, const struct logs_opts *o, const char *id,
 static int logs_workload(struct cli *c, const struct logs_opts *o,
                          const char *id)
 {
-    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000"
-                                    "&fields=task,attempt", id);
     autojson json_t *reply = NULL;
     const json_t *tasks;
-    int rc = call_list(c, path, "from", NULL, 0, &reply);
+    int rc = call_tasks(c, id, "task,attempt", &reply);
 
     if (rc != 0)
         return rc;

@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/near.h"
-#include "cli/call.h"
 #include "cli/help.h"
 #include "cli/opt.h"
+#include "cli/print.h"
 
 #include <errno.h>
 #include <locale.h>

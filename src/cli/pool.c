@@ -38,34 +38,26 @@ static void add_memory(struct table *t, const json_t *o)
                                           buf));
 }
 
+static void add_pool(struct table *t, const json_t *p)
+{
+    table_add(t, STYLE_BOLD, json_get_str(p, "name", ""));
+    table_add(t, STYLE_PLAIN, json_get_str(p, "engine", ""));
+    table_printf(t, STYLE_PLAIN, "%zu",
+                 json_array_size(json_object_get(p, "nodes")));
+    add_pair(t, p, "devices");
+    add_pair(t, p, "cpus");
+    add_memory(t, p);
+    table_add(t, STYLE_WAIT,
+              json_get_bool(p, "simulated", false) ? "simulated" : "");
+}
+
 static int run_ls(struct cli *c, const void *opts)
 {
     autojson json_t *reply = NULL;
-    const json_t *p;
-    struct table *t;
-    size_t i;
     int rc = call_get(c, &reply, "/v1/pools");
 
     (void) opts;
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    t = table_new(pool_columns);
-    json_array_foreach(json_object_get(reply, "items"), i, p) {
-        table_add(t, STYLE_BOLD, json_get_str(p, "name", ""));
-        table_add(t, STYLE_PLAIN, json_get_str(p, "engine", ""));
-        table_printf(t, STYLE_PLAIN, "%zu",
-                     json_array_size(json_object_get(p, "nodes")));
-        add_pair(t, p, "devices");
-        add_pair(t, p, "cpus");
-        add_memory(t, p);
-        table_add(t, STYLE_WAIT,
-                  json_get_bool(p, "simulated", false) ? "simulated" : "");
-    }
-    rc = print_table(c, t);
-    table_free(t);
-    return rc;
+    return rc ? rc : print_items(c, reply, pool_columns, add_pool);
 }
 
 const struct verb verb_pool_ls = {
@@ -130,7 +122,7 @@ static void add_devices(struct table *t, const json_t *node)
     }
 }
 
-static void print_node(struct cli *c, const json_t *n)
+static int print_node(struct cli *c, const json_t *n)
 {
     const json_t *cpus = json_object_get(n, "cpus");
     const json_t *memory = json_object_get(n, "memory");
@@ -147,8 +139,7 @@ static void print_node(struct cli *c, const json_t *n)
                  human_bytes(json_get_u64(memory, "total", 0), a),
                  human_bytes(json_get_u64(memory, "free", 0), b));
     sheet_add(t, "limits kept by", json_get_str(n, "limits", ""));
-    (void) print_sheet(c, t);
-    table_free(t);
+    return print_sheet(c, t);
 }
 
 static int print_pool(struct cli *c, const json_t *p)
@@ -163,12 +154,12 @@ static int print_pool(struct cli *c, const json_t *p)
            json_get_bool(p, "simulated", false) ? ", devices simulated" : "");
     json_array_foreach(json_object_get(p, "nodes"), i, n) {
         (void) putchar('\n');
-        print_node(c, n);
+        rc = rc ? rc : print_node(c, n);
         add_devices(t, n);
     }
-    if (table_rows(t) > 0) {
+    if (rc == 0 && table_rows(t) > 0) {
         (void) putchar('\n');
-        rc = print_table(c, t);
+        return print_table(c, t);
     }
     table_free(t);
     return rc;
@@ -180,9 +171,7 @@ static int run_show(struct cli *c, const void *opts)
     int rc = call_get(c, &p, "/v1/pools/%s", c->args[0]);
 
     (void) opts;
-    if (rc != 0)
-        return rc;
-    return c->out == OUT_JSON ? print_json(c, p) : print_pool(c, p);
+    return rc ? rc : print_object(c, p, print_pool);
 }
 
 const struct verb verb_pool_show = {

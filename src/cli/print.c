@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/call.h"
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +13,89 @@
 
 enum { OUT_MAX = 256 * 1024 * 1024 };
 
-int print_table(const struct cli *c, const struct table *t)
+static int no_output(const struct cli *c)
+{
+    return cli_fail(c, CLI_BROKEN, "standard output: %s", strerror(errno));
+}
+
+int print_json(const struct cli *c, const json_t *j)
+{
+    return json_dumpf(j, stdout, JSON_FORM | JSON_INDENT(2)) < 0 ||
+           putchar('\n') == EOF ? no_output(c) : 0;
+}
+
+int print_buf(const struct cli *c, const struct buf *b)
+{
+    return fwrite(buf_text(b), 1, b->len, stdout) != b->len ? no_output(c) : 0;
+}
+
+static int vprint_text(const struct cli *c, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+static int vprint_text(const struct cli *c, const char *fmt, va_list ap)
+{
+    return vprintf(fmt, ap) < 0 || putchar('\n') == EOF ? no_output(c) : 0;
+}
+
+int print_text(const struct cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    int rc;
+
+    va_start(ap, fmt);
+    rc = vprint_text(c, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int print_done(const struct cli *c, const json_t *answer, const char *fmt, ...)
+{
+    va_list ap;
+    int rc;
+
+    if (c->out == OUT_JSON)
+        return print_json(c, answer);
+    va_start(ap, fmt);
+    rc = vprint_text(c, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int print_object(struct cli *c, const json_t *o, print_f print)
+{
+    return c->out == OUT_JSON ? print_json(c, o) : print(c, o);
+}
+
+int print_items(struct cli *c, const json_t *list,
+                const struct table_column *columns, print_row_f add_row)
+{
+    struct table *t;
+    const json_t *item;
+    size_t i;
+
+    if (c->out == OUT_JSON)
+        return print_json(c, list);
+    t = table_new(columns);
+    json_array_foreach(json_object_get(list, "items"), i, item)
+        add_row(t, item);
+    return print_table(c, t);
+}
+
+/* ---- tables and sheets ---- */
+
+static int print_painted(const struct cli *c, struct table *t, bool wide,
+                         bool header)
 {
     autobuf struct buf out = BUF_INIT(OUT_MAX);
 
-    table_paint(t, &c->term, c->out == OUT_WIDE, !c->no_header, &out);
+    table_paint(t, &c->term, wide, header, &out);
+    table_free(t);
     return print_buf(c, &out);
+}
+
+int print_table(const struct cli *c, struct table *t)
+{
+    return print_painted(c, t, c->out == OUT_WIDE, !c->no_header);
 }
 
 static const struct table_column sheet_columns[] = {
@@ -49,13 +126,12 @@ void sheet_printf(struct table *t, const char *what, const char *fmt, ...)
     sheet_add(t, what, text);
 }
 
-int print_sheet(const struct cli *c, const struct table *t)
+int print_sheet(const struct cli *c, struct table *t)
 {
-    autobuf struct buf out = BUF_INIT(OUT_MAX);
-
-    table_paint(t, &c->term, true, false, &out);
-    return print_buf(c, &out);
+    return print_painted(c, t, true, false);
 }
+
+/* ---- cells ---- */
 
 const char *get_age(const json_t *o, const char *key, char *buf)
 {

@@ -6,11 +6,34 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct buf;
 struct cli;
 
-/* print - objects of the API as cells and tables. */
+/* print - answers of the API on standard output.
+ *
+ * What prints returns 0, or an exit status after saying why it could not.
+ */
 
-int print_table(const struct cli *c, const struct table *t);
+/* For jq, or a person: indented. */
+int print_json(const struct cli *c, const json_t *j);
+/* What was painted. */
+int print_buf(const struct cli *c, const struct buf *b);
+/* A text and the end of its line. */
+int print_text(const struct cli *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* What was done: the answer with -o json, else the line. */
+int print_done(const struct cli *c, const json_t *answer, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* An object: as it came with -o json, else by `print`. */
+typedef int (*print_f)(struct cli *c, const json_t *o);
+int print_object(struct cli *c, const json_t *o, print_f print);
+/* The "items" of a list: as they came with -o json, else a row each. */
+typedef void (*print_row_f)(struct table *t, const json_t *item);
+int print_items(struct cli *c, const json_t *list,
+                const struct table_column *columns, print_row_f add_row);
+
+int print_table(const struct cli *c, struct table *t);      /* taken */
 
 /* A sheet is a table of two columns without heading: what, and its value.
  * Empty values are left out.
@@ -19,7 +42,7 @@ struct table *sheet_new(void);
 void sheet_add(struct table *t, const char *what, const char *value);
 void sheet_printf(struct table *t, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-int print_sheet(const struct cli *c, const struct table *t);
+int print_sheet(const struct cli *c, struct table *t);      /* taken */
 
 /* The age of a time member, "" when absent. */
 const char *get_age(const json_t *o, const char *key, char *buf);

@@ -71,23 +71,14 @@ static int list(struct cli *c, const struct ps_opts *o)
                                      most && most < 1000 ? most : 1000,
                                      o->all ? "" : "&state=live", tenant);
     autojson json_t *reply = NULL;
-    struct table *t;
-    const json_t *w;
-    size_t i;
     int rc = call_list(c, path, "before", NULL, most, &reply);
 
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    t = table_new(columns);
-    json_array_foreach(json_object_get(reply, "items"), i, w)
-        add_row(t, w);
-    rc = print_table(c, t);
-    if (table_rows(t) == 0 && c->term.tty)
+    if (rc == 0)
+        rc = print_items(c, reply, columns, add_row);
+    if (rc == 0 && c->term.tty && c->out != OUT_JSON &&
+        json_array_size(json_object_get(reply, "items")) == 0)
         cli_note(c, "nothing %s", o->all ? "was submitted yet"
                                          : "is under way; -a shows what ended");
-    table_free(t);
     return rc;
 }
 
@@ -140,15 +131,11 @@ static int watch_list(struct cli *c, const struct ps_opts *o)
     struct watching w = { 0 };
     struct feed *feed = NULL;
     bool due = true;
-    struct err err;
     int rc = feed_open(c, NULL, NULL, &watch_feed, &w, &feed);
 
     while (rc == 0 && w.code == 0) {
-        if (loop_turn(c->loop, -1, &err) < 0) {
-            rc = cli_fail(c, CLI_BROKEN, "%s", err.text);
-            break;
-        }
-        if (!w.changed || !due)
+        rc = cli_turn(c);
+        if (rc != 0 || !w.changed || !due)
             continue;
         w.changed = due = false;
         (void) loop_timer(c->loop, 500, on_timer, &due);

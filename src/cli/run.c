@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/call.h"
 #include "cli/command.h"
+#include "cli/print.h"
 #include "cli/submit.h"
 #include "cli/views.h"
 
@@ -236,9 +237,7 @@ static int run_run(struct cli *c, const void *opts)
     id = json_get_str(w, "id", "");
     if (!o->detach)
         return stay(c, id);
-    if (c->out == OUT_JSON)
-        return print_json(c, w);
-    return puts(id) == EOF ? CLI_BROKEN : 0;
+    return print_done(c, w, "%s", id);
 }
 
 const struct verb verb_run = {

@@ -71,6 +71,15 @@ int cli_connect(struct cli *c)
     return 0;
 }
 
+int cli_turn(struct cli *c)
+{
+    struct err err;
+
+    if (loop_turn(c->loop, -1, &err) < 0)
+        return cli_fail(c, CLI_BROKEN, "%s", err.text);
+    return 0;
+}
+
 void cli_close(struct cli *c)
 {
     client_close(c->client);

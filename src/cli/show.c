@@ -113,7 +113,6 @@ static int print_workload(struct cli *c, const json_t *w)
 {
     struct table *t = sheet_new();
     char buf[HUMAN_SIZE];
-    int rc;
 
     sheet_printf(t, "workload", "%s %s", json_get_str(w, "id", ""),
                  json_get_str(w, "name", ""));
@@ -129,23 +128,17 @@ static int print_workload(struct cli *c, const json_t *w)
     add_counts(t, json_object_get(w, "tasks"));
     sheet_add(t, "gpu-seconds", get_number(w, "gpu_seconds", buf));
     sheet_add(t, "retry of", json_get_str(w, "retry_of", ""));
-    rc = print_sheet(c, t);
-    table_free(t);
-    return rc;
+    return print_sheet(c, t);
 }
 
 static int show_workload(struct cli *c, const char *id)
 {
-    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000", id);
     autojson json_t *w = NULL;
     autojson json_t *tasks = NULL;
-    struct table *t;
-    const json_t *task;
-    size_t i;
     int rc = call_get(c, &w, "/v1/workloads/%s", id);
 
     if (rc == 0)
-        rc = call_list(c, path, "from", NULL, 0, &tasks);
+        rc = call_tasks(c, id, NULL, &tasks);
     if (rc != 0)
         return rc;
     if (c->out == OUT_JSON) {
@@ -153,14 +146,8 @@ static int show_workload(struct cli *c, const char *id)
         return print_json(c, w);
     }
     rc = print_workload(c, w);
-    t = table_new(task_columns);
-    json_array_foreach(json_object_get(tasks, "items"), i, task)
-        add_task(t, task);
     (void) putchar('\n');
-    if (rc == 0)
-        rc = print_table(c, t);
-    table_free(t);
-    return rc;
+    return rc ? rc : print_items(c, tasks, task_columns, add_task);
 }
 
 static int print_task(struct cli *c, const json_t *j)
@@ -170,7 +157,6 @@ static int print_task(struct cli *c, const json_t *j)
     autofree char *where = where_of(j);
     struct table *t = sheet_new();
     char buf[HUMAN_SIZE], end[64];
-    int rc;
 
     sheet_printf(t, "task", "%s/%s", json_get_str(j, "workload", ""),
                  json_get_str(j, "task", ""));
@@ -189,9 +175,7 @@ static int print_task(struct cli *c, const json_t *j)
     sheet_add(t, "ended", get_clock(j, "ended", buf));
     sheet_add(t, "time", span_of(j, buf));
     sheet_add(t, "gpu-seconds", get_number(j, "gpu_seconds", buf));
-    rc = print_sheet(c, t);
-    table_free(t);
-    return rc;
+    return print_sheet(c, t);
 }
 
 static int run_show(struct cli *c, const void *opts)
@@ -211,9 +195,7 @@ static int run_show(struct cli *c, const void *opts)
     if (!task[0])
         return show_workload(c, id);
     rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
-    if (rc != 0)
-        return rc;
-    return c->out == OUT_JSON ? print_json(c, j) : print_task(c, j);
+    return rc ? rc : print_object(c, j, print_task);
 }
 
 const struct verb verb_show = {

@@ -84,13 +84,12 @@ static int print_pack(const struct cli *c, const struct pack_opts *o,
 {
     double share = r->capacity_milli ? (double) r->allocated_milli /
                                        (double) r->capacity_milli : 0;
-    autojson json_t *j = NULL;
     struct table *t;
     char buf[HUMAN_SIZE];
-    int rc;
 
     if (c->out == OUT_JSON) {
-        j = json_object();
+        autojson json_t *j = json_object();
+
         json_put_str(j, "policy", o->policy);
         json_put_u64(j, "seed", o->seed);
         json_put_u64(j, "arrived_pods", r->arrived);
@@ -110,9 +109,7 @@ static int print_pack(const struct cli *c, const struct pack_opts *o,
                  (double) r->allocated_milli / PACK_WHOLE,
                  (double) r->capacity_milli / PACK_WHOLE, 100 * share);
     sheet_printf(t, "fragmented", "%.2f GPUs", r->frag_milli / PACK_WHOLE);
-    rc = print_sheet(c, t);
-    table_free(t);
-    return rc;
+    return print_sheet(c, t);
 }
 
 static int run_pack(struct cli *c, const void *opts)
@@ -247,7 +244,6 @@ static int print_run(const struct cli *c, const struct run_opts *o,
 {
     char buf[HUMAN_SIZE];
     struct table *t;
-    int rc;
 
     if (c->out == OUT_JSON) {
         autojson json_t *j = run_json(o, r);
@@ -268,9 +264,7 @@ static int print_run(const struct cli *c, const struct run_opts *o,
                      100 * r->idle_frag, 100 * r->waste);
         sheet_add(t, "preemptions", human_count(r->preemptions, buf));
     }
-    rc = print_sheet(c, t);
-    table_free(t);
-    return rc;
+    return print_sheet(c, t);
 }
 
 static int play_run(const struct cli *c, const struct run_opts *o,

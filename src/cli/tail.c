@@ -258,13 +258,10 @@ int tail_all(struct cli *c, const struct tail_conf *conf)
 {
     struct single s = { 0 };
     struct tail *t = NULL;
-    struct err err;
     int rc = tail_open(c, conf, single_done, &s, &t);
 
-    while (rc == 0 && !s.done) {
-        if (loop_turn(c->loop, -1, &err) < 0)
-            rc = cli_fail(c, CLI_BROKEN, "%s", err.text);
-    }
+    while (rc == 0 && !s.done)
+        rc = cli_turn(c);
     tail_close(t);
     if (rc == 0 && s.code != 0)
         rc = cli_fail(c, s.code, "%s/%s: %s", conf->workload, conf->task,

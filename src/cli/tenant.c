@@ -21,48 +21,36 @@ static const struct table_column columns[] = {
     { .name = "NOTE", .wide = true }, { .name = NULL },
 };
 
+static void add_tenant(struct table *t, const json_t *j)
+{
+    autofree char *members = list_text(json_object_get(j, "members"));
+    char buf[HUMAN_SIZE];
+
+    table_add(t, STYLE_BOLD, json_get_str(j, "name", ""));
+    table_add(t, STYLE_PLAIN, get_number(j, "gpus_held", buf));
+    table_add(t, STYLE_PLAIN, get_number(j, "max_gpus", buf));
+    table_add(t, STYLE_PLAIN, get_number(j, "gpu_seconds", buf));
+    table_add(t, STYLE_PLAIN, get_number(j, "tasks_ended", buf));
+    table_add(t, STYLE_PLAIN, members);
+    table_add(t, STYLE_PLAIN, get_number(j, "weight", buf));
+    table_add(t, STYLE_PLAIN, json_get_str(j, "note", ""));
+}
+
 static int run_ls(struct cli *c, const void *opts)
 {
     autojson json_t *reply = NULL;
-    const json_t *j;
-    struct table *t;
-    char buf[HUMAN_SIZE];
-    size_t i;
     int rc = call_get(c, &reply, "/v1/tenants");
 
     (void) opts;
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    t = table_new(columns);
-    json_array_foreach(json_object_get(reply, "items"), i, j) {
-        autofree char *members = list_text(json_object_get(j, "members"));
-
-        table_add(t, STYLE_BOLD, json_get_str(j, "name", ""));
-        table_add(t, STYLE_PLAIN, get_number(j, "gpus_held", buf));
-        table_add(t, STYLE_PLAIN, get_number(j, "max_gpus", buf));
-        table_add(t, STYLE_PLAIN, get_number(j, "gpu_seconds", buf));
-        table_add(t, STYLE_PLAIN, get_number(j, "tasks_ended", buf));
-        table_add(t, STYLE_PLAIN, members);
-        table_add(t, STYLE_PLAIN, get_number(j, "weight", buf));
-        table_add(t, STYLE_PLAIN, json_get_str(j, "note", ""));
-    }
-    rc = print_table(c, t);
-    table_free(t);
-    return rc;
+    return rc ? rc : print_items(c, reply, columns, add_tenant);
 }
 
 static int print_tenant(struct cli *c, const json_t *j)
 {
     autofree char *members = list_text(json_object_get(j, "members"));
-    struct table *t;
+    struct table *t = sheet_new();
     char buf[HUMAN_SIZE];
-    int rc;
 
-    if (c->out == OUT_JSON)
-        return print_json(c, j);
-    t = sheet_new();
     sheet_add(t, "tenant", json_get_str(j, "name", ""));
     sheet_add(t, "members", members);
     sheet_add(t, "devices at most", get_number(j, "max_gpus", buf));
@@ -72,9 +60,7 @@ static int print_tenant(struct cli *c, const json_t *j)
     sheet_add(t, "cpu-seconds", get_number(j, "cpu_seconds", buf));
     sheet_add(t, "tasks ended", get_number(j, "tasks_ended", buf));
     sheet_add(t, "note", json_get_str(j, "note", ""));
-    rc = print_sheet(c, t);
-    table_free(t);
-    return rc;
+    return print_sheet(c, t);
 }
 
 static int run_show(struct cli *c, const void *opts)
@@ -83,7 +69,7 @@ static int run_show(struct cli *c, const void *opts)
     int rc = call_get(c, &j, "/v1/tenants/%s", c->args[0]);
 
     (void) opts;
-    return rc ? rc : print_tenant(c, j);
+    return rc ? rc : print_object(c, j, print_tenant);
 }
 
 const struct verb verb_tenant_ls = {
@@ -117,13 +103,16 @@ struct tenant_opts {
 };
 
 #define AT(member) offsetof(struct tenant_opts, member)
+#define LIMIT_OPTS \
+    { "max-gpus", 0, "N", "devices held at once, or 'unlimited'", OPT_TEXT, \
+      AT(max_gpus) }, \
+    { "weight", 0, "N", "its share beside others", OPT_COUNT, AT(weight) }, \
+    { "note", 0, "TEXT", "for people", OPT_TEXT, AT(note) }
+
 static const struct opt create_opts[] = {
     { "member", 'm', "USER", "a user's name, or uid:N; repeatable", OPT_LIST,
       AT(members) },
-    { "max-gpus", 0, "N", "devices held at once, or 'unlimited'", OPT_TEXT,
-      AT(max_gpus) },
-    { "weight", 0, "N", "its share beside others", OPT_COUNT, AT(weight) },
-    { "note", 0, "TEXT", "for people", OPT_TEXT, AT(note) },
+    LIMIT_OPTS,
     { .kind = OPT_END },
 };
 
@@ -132,12 +121,10 @@ static const struct opt set_opts[] = {
       "repeatable", OPT_LIST, AT(members) },
     { "add-member", 0, "USER", "one more", OPT_LIST, AT(add) },
     { "remove-member", 0, "USER", "one less", OPT_LIST, AT(drop) },
-    { "max-gpus", 0, "N", "devices held at once, or 'unlimited'", OPT_TEXT,
-      AT(max_gpus) },
-    { "weight", 0, "N", "its share beside others", OPT_COUNT, AT(weight) },
-    { "note", 0, "TEXT", "for people", OPT_TEXT, AT(note) },
+    LIMIT_OPTS,
     { .kind = OPT_END },
 };
+#undef LIMIT_OPTS
 #undef AT
 
 /* "uid:1000" as it is; a user's name as this machine knows it.  Caller frees;
@@ -200,9 +187,7 @@ static int put_limits(struct cli *c, const struct tenant_opts *o, json_t *body)
         if (quantity_milli(o->max_gpus, &milli, &err) < 0)
             return cli_fail(c, CLI_USAGE, "--max-gpus: %s (or 'unlimited')",
                             err.text);
-        json_put(body, "max_gpus",
-                 milli % 1000 ? json_real((double) milli / 1000)
-                              : json_integer((json_int_t) milli / 1000));
+        json_put_milli(body, "max_gpus", milli);
     }
     if (o->weight)
         json_put_u64(body, "weight", o->weight);
@@ -239,18 +224,14 @@ static int put_tenant(struct cli *c, const struct tenant_opts *o,
         rc = put_limits(c, o, body);
     if (rc == 0)
         rc = call_json(c, "PUT", path, body, &reply);
-    return rc ? rc : print_tenant(c, reply);
+    return rc ? rc : print_object(c, reply, print_tenant);
 }
 
 static int run_create(struct cli *c, const void *opts)
 {
     autojson json_t *old = NULL;
-    int rc;
 
-    c->muted = true;
-    rc = call_get(c, &old, "/v1/tenants/%s", c->args[0]);
-    c->muted = false;
-    if (rc == 0)
+    if (call_try(c, &old, "/v1/tenants/%s", c->args[0]) == 0)
         return cli_fail(c, CLI_REFUSED, "there is a tenant '%s' already; "
                         "'weir tenant set' changes it", c->args[0]);
     return put_tenant(c, opts, NULL);
@@ -293,20 +274,8 @@ const struct verb verb_tenant_set = {
 
 static int run_remove(struct cli *c, const void *opts)
 {
-    autofree char *path = call_path("/v1/tenants/%s", c->args[0]);
-    int rc = call_json(c, "DELETE", path, NULL, NULL);
-
     (void) opts;
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON) {
-        autojson json_t *j = json_object();
-
-        json_put_str(j, "name", c->args[0]);
-        json_put_bool(j, "removed", true);
-        return print_json(c, j);
-    }
-    return printf("tenant %s is removed\n", c->args[0]) < 0 ? CLI_BROKEN : 0;
+    return call_delete(c, "tenant", "name", "removed");
 }
 
 const struct verb verb_tenant_remove = {

@@ -5,8 +5,6 @@
 #include "cli/call.h"
 #include "cli/print.h"
 
-#include <stdio.h>
-
 /* ---- create ---- */
 
 struct token_opts {
@@ -29,7 +27,6 @@ static int run_create(struct cli *c, const void *opts)
     const struct token_opts *o = opts;
     autojson json_t *body = json_object();
     autojson json_t *reply = NULL;
-    const char *token;
     int rc;
 
     json_put_str(body, "name", c->args[0]);
@@ -37,16 +34,12 @@ static int run_create(struct cli *c, const void *opts)
     json_put_str(body, "tenant", o->tenant);
     json_put_str(body, "expires", o->expires);
     rc = call_json(c, "POST", "/v1/tokens", body, &reply);
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    token = json_get_str(reply, "token", "");
-    if (puts(token) == EOF)
-        return CLI_BROKEN;
-    cli_note(c, "token %s is shown this once; keep it in a file that only "
-             "its user can read", json_get_str(reply, "id", ""));
-    return 0;
+    if (rc == 0)
+        rc = print_done(c, reply, "%s", json_get_str(reply, "token", ""));
+    if (rc == 0 && c->out != OUT_JSON)
+        cli_note(c, "token %s is shown this once; keep it in a file that only "
+                 "its user can read", json_get_str(reply, "id", ""));
+    return rc;
 }
 
 const struct verb verb_token_create = {
@@ -71,37 +64,29 @@ static const struct table_column columns[] = {
     { .name = "CREATED", .wide = true }, { .name = NULL },
 };
 
+static void add_token(struct table *t, const json_t *j)
+{
+    bool revoked = json_get_bool(j, "revoked", false);
+    char buf[HUMAN_SIZE];
+    const char *expires = get_clock(j, "expires", buf);
+
+    table_add(t, STYLE_BOLD, json_get_str(j, "id", ""));
+    table_add(t, STYLE_PLAIN, json_get_str(j, "name", ""));
+    table_add(t, STYLE_PLAIN, json_get_str(j, "role", ""));
+    table_add(t, STYLE_PLAIN, json_get_str(j, "tenant", ""));
+    table_add(t, revoked ? STYLE_BAD : STYLE_GOOD,
+              revoked ? "revoked" : "good");
+    table_add(t, STYLE_PLAIN, expires[0] ? expires : "never");
+    table_add(t, STYLE_PLAIN, get_clock(j, "created", buf));
+}
+
 static int run_ls(struct cli *c, const void *opts)
 {
     autojson json_t *reply = NULL;
-    const json_t *j;
-    struct table *t;
-    char buf[HUMAN_SIZE];
-    size_t i;
     int rc = call_get(c, &reply, "/v1/tokens");
 
     (void) opts;
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, reply);
-    t = table_new(columns);
-    json_array_foreach(json_object_get(reply, "items"), i, j) {
-        bool revoked = json_get_bool(j, "revoked", false);
-        const char *expires = get_clock(j, "expires", buf);
-
-        table_add(t, STYLE_BOLD, json_get_str(j, "id", ""));
-        table_add(t, STYLE_PLAIN, json_get_str(j, "name", ""));
-        table_add(t, STYLE_PLAIN, json_get_str(j, "role", ""));
-        table_add(t, STYLE_PLAIN, json_get_str(j, "tenant", ""));
-        table_add(t, revoked ? STYLE_BAD : STYLE_GOOD,
-                  revoked ? "revoked" : "good");
-        table_add(t, STYLE_PLAIN, expires[0] ? expires : "never");
-        table_add(t, STYLE_PLAIN, get_clock(j, "created", buf));
-    }
-    rc = print_table(c, t);
-    table_free(t);
-    return rc;
+    return rc ? rc : print_items(c, reply, columns, add_token);
 }
 
 const struct verb verb_token_ls = {
@@ -118,20 +103,8 @@ const struct verb verb_token_ls = {
 
 static int run_revoke(struct cli *c, const void *opts)
 {
-    autofree char *path = call_path("/v1/tokens/%s", c->args[0]);
-    int rc = call_json(c, "DELETE", path, NULL, NULL);
-
     (void) opts;
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON) {
-        autojson json_t *j = json_object();
-
-        json_put_str(j, "id", c->args[0]);
-        json_put_bool(j, "revoked", true);
-        return print_json(c, j);
-    }
-    return printf("token %s is revoked\n", c->args[0]) < 0 ? CLI_BROKEN : 0;
+    return call_delete(c, "token", "id", "revoked");
 }
 
 const struct verb verb_token_revoke = {

@@ -7,6 +7,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "cli/call.h"
+#include "cli/print.h"
 #include "cli/screen.h"
 
 #include <signal.h>
@@ -216,7 +217,6 @@ static void leave(struct top *t)
 
 static int refresh(struct top *t, uint64_t every_ms)
 {
-    struct err err;
     int rc = enter(t);
 
     t->due = true;
@@ -230,8 +230,8 @@ static int refresh(struct top *t, uint64_t every_ms)
             t->cli->muted = false;
             if (rc == 0)
                 rc = show(t);
-        } else if (loop_turn(t->cli->loop, -1, &err) < 0) {
-            rc = cli_fail(t->cli, CLI_BROKEN, "%s", err.text);
+        } else {
+            rc = cli_turn(t->cli);
         }
     }
     leave(t);

@@ -1,9 +1,8 @@
 #include "cli/views.h"
 
 #include "base/mem.h"
-#include "cli/call.h"
 #include "cli/cli.h"
-#include "cli/human.h"
+#include "cli/print.h"
 #include "cli/tree.h"
 
 #include <stdio.h>

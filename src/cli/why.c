@@ -19,7 +19,7 @@ static const struct opt why_opts[] = {
     { .kind = OPT_END },
 };
 
-static void print_why(struct cli *c, const json_t *task)
+static int print_why(struct cli *c, const json_t *task)
 {
     const json_t *why = json_object_get(task, "why");
     const char *change = json_get_str(why, "change", "");
@@ -35,21 +35,18 @@ static void print_why(struct cli *c, const json_t *task)
         sheet_printf(t, "in line", "%" PRIu64, position);
     if (strcmp(state_word(task), "waiting") == 0)
         sheet_add(t, "since", get_age(task, "ready", buf));
-    (void) print_sheet(c, t);
-    table_free(t);
+    return print_sheet(c, t);
 }
 
 /* Those of a workload that wait for room, or, when none does, for others. */
 static int find_waiting(struct cli *c, const char *id, uint64_t most,
                         json_t **ret)
 {
-    autofree char *path = call_path("/v1/workloads/%s/tasks?limit=10000"
-                                    "&fields=task,state", id);
     autojson json_t *reply = NULL;
     autojson json_t *found = json_array();
     const json_t *t;
     size_t i;
-    int rc = call_list(c, path, "from", NULL, 0, &reply);
+    int rc = call_tasks(c, id, "task,state", &reply);
 
     if (rc != 0)
         return rc;
@@ -87,11 +84,11 @@ static int why_workload(struct cli *c, const char *id, uint64_t most)
     json_array_foreach(items, i, t) {
         if (i)
             (void) putchar('\n');
-        print_why(c, t);
+        rc = print_why(c, t);
+        if (rc != 0)
+            return rc;
     }
-    if (json_array_size(items) == 0)
-        printf("nothing of %s waits\n", id);
-    return 0;
+    return i ? 0 : print_text(c, "nothing of %s waits", id);
 }
 
 static int run_why(struct cli *c, const void *opts)
@@ -107,12 +104,7 @@ static int run_why(struct cli *c, const void *opts)
     if (!task[0])
         return why_workload(c, id, o->limit ? o->limit : 20);
     rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
-    if (rc != 0)
-        return rc;
-    if (c->out == OUT_JSON)
-        return print_json(c, j);
-    print_why(c, j);
-    return 0;
+    return rc ? rc : print_object(c, j, print_why);
 }
 
 const struct verb verb_why = {
