@@ -240,6 +240,15 @@ void cluster_give(struct cluster *c, unsigned gpus, const uint32_t *nodes)
     }
 }
 
+bool cluster_fits_at(const struct cluster *c, unsigned gpus,
+                     const uint32_t *nodes)
+{
+    for (; gpus > 0; gpus -= part_of(c, gpus), nodes++)
+        if (c->free[*nodes] < part_of(c, gpus))
+            return false;
+    return true;
+}
+
 void cluster_take_at(struct cluster *c, unsigned gpus, const uint32_t *nodes)
 {
     for (; gpus > 0; gpus -= part_of(c, gpus), nodes++) {

@@ -46,5 +46,7 @@ bool cluster_fits(const struct cluster *c, unsigned gpus, int only);
 bool cluster_take(struct cluster *c, unsigned gpus, int only,
                   uint32_t *nodes);
 void cluster_give(struct cluster *c, unsigned gpus, const uint32_t *nodes);
+bool cluster_fits_at(const struct cluster *c, unsigned gpus,
+                     const uint32_t *nodes);
 /* Take just these; they must be free. */
 void cluster_take_at(struct cluster *c, unsigned gpus, const uint32_t *nodes);

@@ -10,6 +10,9 @@
 static const struct run_policy *const policies[] = {
     &run_fifo, &run_fifo_backfill, &run_easy, &run_sjf, &run_las, &run_srtf,
     &run_srsf, &run_quota_strict, &run_quota_backfill, &run_quota_borrow,
+#ifdef SIM_PLAN
+    &run_weir,
+#endif
 };
 
 const struct run_policy *run_policy_find(const char *name)
@@ -23,7 +26,7 @@ const struct run_policy *run_policy_find(const char *name)
 const char *run_policy_names(void)
 {
     return "fifo, fifo-backfill, easy, sjf, las, srtf, srsf, quota-strict, "
-           "quota-backfill, quota-borrow";
+           "quota-backfill, quota-borrow, weir";
 }
 
 /* ---- lines ---- */
@@ -61,13 +64,16 @@ static void set_waiting(struct run *r, uint32_t job, bool waiting)
     uint64_t bit = UINT64_C(1) << job % 64;
     struct job *j = &r->jobs[job];
 
-    if (waiting) {
+    if (waiting)
         r->waiting[job / 64] |= bit;
-        r->kind_waiting[j->kind]++;
-    } else {
+    else
         r->waiting[job / 64] &= ~bit;
-        r->kind_waiting[j->kind]--;
-    }
+    if (j->bound && waiting)
+        jobs_add(&r->bound, job);
+    else if (j->bound)
+        jobs_remove(&r->bound, job);
+    else
+        r->kind_waiting[j->kind] += waiting ? 1 : -1;
 }
 
 double run_left(const struct run *r, const struct job *j)
@@ -101,6 +107,7 @@ void run_stop(struct run *r, uint32_t job)
     r->held[j->t->tenant] -= j->t->gpus;
     r->preemptions++;
     jobs_remove(&r->running, job);
+    j->bound = r->options->same_node;
     set_waiting(r, job, true);
 }
 
@@ -151,7 +158,8 @@ static double next_event(const struct run *r)
 static void finish(struct run *r, uint32_t job)
 {
     struct job *j = &r->jobs[job];
-    bool preempts = r->options->policy->preempts;
+    const struct run_policy *policy = r->options->policy;
+    bool preempts = policy->preempts;
 
     j->state = JOB_DONE;
     r->held[j->t->tenant] -= j->t->gpus;
@@ -160,6 +168,8 @@ static void finish(struct run *r, uint32_t job)
         jobs_remove(&r->line, job);
     for (unsigned q = 0; preempts && q < RUN_QUEUES; q++)
         jobs_remove(&r->queues[q], job);
+    if (policy->end)
+        policy->end(r, job);
 }
 
 static void finish_due(struct run *r)
@@ -194,7 +204,7 @@ static void play(struct run *r)
     for (;;) {
         double at = next_event(r);
 
-        if (isinf(at))
+        if (isinf(at) || r->broken)
             break;
         run_account(r, at);
         r->now = at;
@@ -228,6 +238,20 @@ static int check(const struct run *r, struct err *err)
                            t->tenants[j->t->tenant].name,
                            t->tenants[j->t->tenant].quota);
     }
+    return 0;
+}
+
+/* Whoever fits an empty cluster comes to its turn. */
+static int all_done(const struct run *r, struct err *err)
+{
+    if (r->broken)
+        return err_set(err, EIO, "%s: %s", r->options->policy->name,
+                       r->err.text);
+    for (size_t i = 0; i < r->trace->count; i++)
+        if (r->jobs[i].state != JOB_DONE)
+            return err_set(err, EIO, "job %zu of %u GPUs never came to its "
+                           "end under %s", i, r->jobs[i].t->gpus,
+                           r->options->policy->name);
     return 0;
 }
 
@@ -271,6 +295,7 @@ static void open_run(struct run *r)
     }
     r->line = line_new(t->count);
     r->running = line_new(t->count);
+    r->bound = line_new(t->count);
     for (unsigned q = 0; q < RUN_QUEUES; q++)
         r->queues[q] = line_new(t->count);
     r->held = mem_array(t->ntenants, sizeof *r->held);
@@ -291,6 +316,7 @@ static void close_run(struct run *r)
     free(r->jobs);
     free(r->line.items);
     free(r->running.items);
+    free(r->bound.items);
     free(r->held);
     free(r->kind_gpus);
     free(r->kind_waiting);
@@ -335,11 +361,17 @@ int run_trace(const struct trace *t, struct cluster *c,
         return run_muri(t, c, o, ret, err);
     open_run(&r);
     rc = check(&r, err);
+    if (rc == 0 && o->policy->open)
+        rc = o->policy->open(&r, err);
     if (rc == 0) {
         play(&r);
         fill_result(&r, &result);
-        *ret = result;
+        rc = all_done(&r, err);
     }
+    if (o->policy->close)
+        o->policy->close(&r, &result);
+    if (rc == 0)
+        *ret = result;
     close_run(&r);
     return rc;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "plan/predict.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +26,8 @@ struct trace;
  *   quota-strict    first come, first served, within the tenant's quota
  *   quota-backfill  the same, passing over what does not fit
  *   quota-borrow    within quotas first, then what others leave
+ *   weir            the plan that Weir runs on (src/plan): lengths are learned
+ *                   from the ends that came before; see run_plan.c
  */
 struct run_policy;
 
@@ -31,6 +35,8 @@ struct run_options {
     const struct run_policy *policy;
     double resume_cost;                /* seconds, at each resume */
     bool pinned;                       /* tenants keep to their cluster */
+    bool same_node;                    /* weir: one resumes where it was */
+    bool quotas;                       /* weir: tenants share by their quotas */
     /* The published program of Muri, quirks included: srtf, srsf and las
      * with its overheads.  Shares of time are not worked out then.
      */
@@ -51,6 +57,8 @@ struct run_result {
     double waste_usable;               /* of the waste, what could be filled */
     double overhead;                   /* of util, what went into resumes */
     uint64_t preemptions;
+    /* weir: how good its guesses of the lengths were. */
+    struct predict_quality quality;
 };
 
 const struct run_policy *run_policy_find(const char *name);

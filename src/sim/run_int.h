@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/err.h"
 #include "sim/cluster.h"
 #include "sim/run.h"
 #include "sim/trace.h"
@@ -22,6 +23,7 @@ struct job {
     int only;                          /* the cluster it may use */
     bool placed;                       /* in this pass */
     bool started;                      /* at least once */
+    bool bound;                        /* waits for the nodes it was on */
 };
 
 /* Numbers of jobs that stand in some order. */
@@ -39,6 +41,7 @@ struct run {
     size_t next;                       /* job to be submitted */
     struct line line;                  /* the policy's; see run_policy */
     struct line running;               /* in no order */
+    struct line bound;                 /* the same; they wait */
     struct line queues[RUN_QUEUES];
     uint32_t *held;                    /* GPUs of each tenant */
     /* Jobs of one kind fit in the same places: when one did not fit in a
@@ -52,20 +55,28 @@ struct run {
     struct cluster spare;
     double *sums;                      /* see run_share */
     uint64_t preemptions;
+    struct run_plan *plan;             /* of weir */
+    bool broken;                       /* err says how */
+    struct err err;
 };
 
-/* A policy that preempts keeps running jobs in its line as well. */
+/* A policy that preempts keeps running jobs in its line as well.  The last
+ * three may be NULL.
+ */
 struct run_policy {
     const char *name;
     bool preempts, quotas;
     void (*submit)(struct run *r, uint32_t job);
     void (*pass)(struct run *r);
     double (*wake)(const struct run *r);           /* INFINITY: never */
+    int (*open)(struct run *r, struct err *err);
+    void (*end)(struct run *r, uint32_t job);      /* it is over */
+    void (*close)(struct run *r, struct run_result *ret);
 };
 
 extern const struct run_policy run_fifo, run_fifo_backfill, run_easy, run_sjf,
     run_quota_strict, run_quota_backfill, run_quota_borrow, run_srtf,
-    run_srsf, run_las;
+    run_srsf, run_las, run_weir;
 
 void jobs_add(struct line *l, uint32_t job);       /* it has room */
 void jobs_insert(struct line *l, size_t at, uint32_t job);

@@ -20,8 +20,11 @@ static unsigned fillable(struct run *r)
 
             if (r->spare.idle == 0)
                 return before;
-            if (!r->misfit[j->kind] &&
-                !cluster_take(&r->spare, j->t->gpus, CLUSTER_ANY, j->nodes))
+            if (j->bound && cluster_fits_at(&r->spare, j->t->gpus, j->nodes))
+                cluster_take_at(&r->spare, j->t->gpus, j->nodes);
+            else if (!j->bound && !r->misfit[j->kind] &&
+                     !cluster_take(&r->spare, j->t->gpus, CLUSTER_ANY,
+                                   j->nodes))
                 r->misfit[j->kind] = true;
         }
     }
@@ -30,7 +33,13 @@ static unsigned fillable(struct run *r)
 
 static bool some_fits(const struct run *r, bool *ret_waits)
 {
-    *ret_waits = false;
+    *ret_waits = r->bound.count > 0;
+    for (size_t i = 0; i < r->bound.count; i++) {
+        const struct job *j = &r->jobs[r->bound.items[i]];
+
+        if (cluster_fits_at(r->cluster, j->t->gpus, j->nodes))
+            return true;
+    }
     for (size_t k = 0; k < r->kinds; k++) {
         if (r->kind_waiting[k] == 0)
             continue;
