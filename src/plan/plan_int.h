@@ -30,6 +30,10 @@ struct part {
     uint32_t count, max;
     uint32_t devices;                  /* wanted by a rank */
     uint32_t milli;                    /* of each: 1000, or the fraction */
+    /* shape.c: bit k: model k will do; good while plan.nmodels is this. */
+    uint64_t models;
+    uint32_t models_at;
+    struct typical *typical;           /* score.c: what it counts as */
 };
 
 /* What an item needs, all of it.  Items of equal needs share one. */
@@ -46,8 +50,10 @@ struct shape {
     /* line.c: does not fit since `plan.room` last passed this number. */
     uint64_t nofit_at;
     uint32_t waiting;                  /* items in line */
+    struct queue *queues;              /* line.c: of its items in line */
     uint32_t index;                    /* in plan.shapes */
-    double weight;                     /* score.c: how typical it is, decayed */
+    /* place.c: fitted nowhere when pool.gave was this; 0: not known. */
+    uint64_t nowhere_at;
 };
 
 /* ---- nodes ---- */
@@ -59,8 +65,11 @@ struct device {
     uint64_t memory;
 };
 
-/* Nodes with the same devices, CPUs, memory and labels, for plan_never. */
+/* Nodes with the same pool, devices, CPUs, memory and labels, for plan_never:
+ * see pool.h.
+ */
 struct node_kind;
+struct family;                         /* pool.h: indexed together */
 
 struct plan_node {
     char *name, *pool, *domain;
@@ -74,9 +83,15 @@ struct plan_node {
     uint64_t parked;                   /* bytes of the suspended, of memory */
     uint32_t free_whole;               /* open devices wholly free */
     uint32_t free_most;                /* largest free share of an open one */
+    uint32_t free_part;                /* ... of one that is partly used */
     uint64_t free_milli;               /* of open devices */
+    uint64_t cpu_alone;                /* held by ranks without a device */
     struct node_kind *kind;
-    uint32_t index, slot;              /* in plan.nodes; pool.c's index */
+    struct family *family;
+    uint32_t index, slot;              /* in plan.nodes; in its family */
+    uint16_t bucket_whole, bucket_part; /* pool.c: 0: in none */
+    double usable;                     /* score.c, good for usable_at */
+    uint64_t usable_at;
     uint16_t pool_number, domain_number;
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
@@ -94,6 +109,8 @@ struct plan_tenant {
     uint64_t held_milli;               /* of it and all below */
     double usage;                      /* decayed device-ms, at usage_ms */
     uint64_t usage_ms;
+    double share;                      /* tenant.c: at share_ms */
+    uint64_t share_ms;
     uint32_t items, children;
     uint32_t index;
 };
@@ -108,14 +125,18 @@ struct plan_item {
     uint8_t state, yield;              /* enum plan_state, plan_yield */
     uint8_t level;
     bool promoted;                     /* past its patience */
+    bool urgent;                       /* its deadline is near */
     float progress;
     uint64_t order, ready_ms, deadline_ms, below_ms;
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
-    uint64_t since_ms;                 /* of this state */
+    uint64_t since_ms;                 /* it runs, or waits */
+    uint64_t held_milli;               /* devices, while it holds any */
+    uint64_t timer_ms;                 /* its level or order changes then */
     uint64_t bytes;
     struct predict_sig sig;
     struct queue *queue;               /* in line there, or NULL */
     uint32_t slot;                     /* in its queue's heap */
+    uint32_t timer_slot;               /* in plan.timers */
     uint32_t run_slot;                 /* in plan.running, when running */
     struct plan_place *places;         /* while it holds any; suspended: where */
     uint32_t nplaces;
@@ -147,8 +168,11 @@ struct plan {
 
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
     uint32_t nrunning, running_cap;
+    struct heap timers;                /* of items: what time changes */
     size_t waiting, items;
     size_t bytes;
+    bool fair;                         /* tenants share by weight */
+    struct plan_place *next;           /* of the decision given last */
 
     struct line *line;                 /* line.c */
     struct pool *pool;                 /* pool.c */
@@ -170,6 +194,9 @@ void pool_park(struct plan *p, struct plan_node *n, int64_t bytes);
 /* Is there that much, right now? */
 bool pool_has(const struct plan *p, const struct part *part,
               const struct plan_place *place);
+/* An item came to, or left, the list of those that hold a place on the node. */
+void pool_item_add(struct plan_node *n, struct plan_item *i);
+void pool_item_remove(struct plan_node *n, struct plan_item *i);
 
 /* shape.c */
 struct shape *shape_get(struct plan *p, const struct plan_item_spec *spec);
@@ -202,7 +229,7 @@ bool place_helps(const struct plan *p, const struct plan_node *n,
 /* score.c: what the place costs; smaller is better. */
 void score_init(struct plan *p);
 void score_free(struct plan *p);
-void score_seen(struct plan *p, struct shape *s);  /* one more was added */
+void score_count(struct plan *p, struct shape *s, int more); /* items of it */
 double score_place(struct plan *p, const struct plan_item *i,
                    const struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
@@ -228,10 +255,11 @@ void line_remove(struct plan *p, struct plan_item *i);
 void line_changed(struct plan *p, struct plan_item *i);  /* its order did */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
 void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
-/* The next one that could start now, with its places (caller frees). */
-bool line_next(struct plan *p, struct plan_item **ret,
-               struct plan_place **ret_places, uint32_t *ret_n,
-               double *ret_score);
+/* The next start, or the next eviction for one that cannot start otherwise.
+ * Its places are p->next.
+ */
+bool line_next(struct plan *p, struct plan_decision *ret);
+void line_chance(struct plan *p, const struct plan_item *i); /* may now give way */
 bool item_before(const struct plan *p, const struct plan_item *a,
                  const struct plan_item *b);
 uint32_t line_position(struct plan *p, const struct plan_item *i);
@@ -253,14 +281,36 @@ void promise_earmark(struct plan *p, struct plan_item *claimant,
                      const struct plan_place *places, uint32_t n);
 uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
 
-/* room.c: the next eviction, or false. */
+/* room.c */
+void room_init(struct plan *p);
+void room_free(struct plan *p);
+/* The next eviction of those decided on, or false. */
 bool room_next(struct plan *p, struct plan_decision *ret);
-/* level.c / item.c */
+/* Who would have to go for it to start?  Decides on it, then as room_next. */
+bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
+void room_running(struct plan *p, struct plan_item *i, bool runs);
+void room_over(struct plan *p, struct plan_item *i);     /* no claimant, no victim */
+
+/* stage.c */
+void stage_init(struct plan *p);
+void stage_free(struct plan *p);
+bool stage_next(struct plan *p, struct plan_decision *ret);
+void stage_drop(struct plan *p, struct plan_item *i);
+
+/* item.c */
 void item_level(struct plan *p, struct plan_item *i);    /* work out its level */
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
+
+void item_timer(struct plan *p, struct plan_item *i);    /* set it anew */
+void items_tick(struct plan *p);                         /* what is due */
+/* Held now, of devices, by its places. */
+uint64_t places_milli(const struct shape *s, const struct plan_place *places,
+                      uint32_t n);
 
 /* meter.c: before anything changes, time up to now is counted as it was. */
 void meter_init(struct plan *p);
 void meter_free(struct plan *p);
 void meter_advance(struct plan *p, uint64_t to_ms);
+/* Of what is used: thousandths of devices times ms of getting off and on. */
+void meter_suspending(struct plan *p, uint64_t milli_ms);
