@@ -70,7 +70,7 @@ double policy_price(const struct policy *p, const char *model)
 
 /* -- the rows ------------------------------------------------------------- */
 
-#define YEAR 31557600.0
+#define YEAR (365 * 86400.0)
 #define P(member) offsetof(struct policy, member)
 #define M(member) offsetof(struct policy_model, member)
 
@@ -136,28 +136,53 @@ struct reading {
     policy_fault_f cb;
     void *arg;
     unsigned faults;
-    char prefix[32];                   /* "models[3]." */
+    int row;                           /* of models, or -1 */
 };
+
+static void tell(struct reading *r, const char *name, bool unknown,
+                 const char *fmt, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+
+static void tell(struct reading *r, const char *name, bool unknown,
+                 const char *fmt, va_list ap)
+{
+    autofree char *text = mem_vprintf(fmt, ap);
+    struct policy_fault f = {
+        .key = r->row < 0 ? name : "models",
+        .row = r->row,
+        .member = r->row < 0 ? NULL : name,
+        .unknown = unknown,
+        .text = text,
+    };
+
+    r->faults++;
+    if (r->cb)
+        r->cb(&f, r->arg);
+}
 
 static void fault(struct reading *r, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 static void fault(struct reading *r, const char *name, const char *fmt, ...)
 {
-    autofree char *path = mem_printf("%s%s", r->prefix, name);
-    autofree char *text = NULL;
-    size_t len = strlen(path);
     va_list ap;
 
-    /* "models[3]" itself is named without its dot. */
-    if (len && path[len - 1] == '.')
-        path[len - 1] = '\0';
     va_start(ap, fmt);
-    text = mem_vprintf(fmt, ap);
+    tell(r, name, false, fmt, ap);
     va_end(ap);
-    r->faults++;
-    if (r->cb)
-        r->cb(path, text, r->arg);
+}
+
+static void fault_key(struct reading *r, const char *name, const char *fmt,
+                      ...) __attribute__((format(printf, 3, 4)));
+
+static void fault_key(struct reading *r, const char *name, const char *fmt,
+                      ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    tell(r, name, true, fmt, ap);
+    va_end(ap);
 }
 
 /* What stands there, for a message: short and without control characters. */
@@ -320,9 +345,9 @@ static void unknown(struct reading *r, const struct policy_table *t,
         near_try(&near, t->fields[i].name);
     for (; *more; more++)
         near_try(&near, *more);
-    fault(r, key, "unknown key '%s'%s%s%s", shown(name).s,
-          near.best ? "; did you mean '" : "", near.best ? near.best : "",
-          near.best ? "'?" : "");
+    fault_key(r, key, "unknown key '%s'%s%s%s", shown(name).s,
+              near.best ? "; did you mean '" : "",
+              near.best ? near.best : "", near.best ? "'?" : "");
 }
 
 static void read_model(struct reading *r, const json_t *j, struct policy *p)
@@ -333,7 +358,7 @@ static void read_model(struct reading *r, const json_t *j, struct policy *p)
     json_t *v;
 
     if (!json_is_object(j)) {
-        fault(r, "", "expected a mapping such as {model: H100, rating: 2.5, "
+        fault(r, NULL, "expected a mapping such as {model: H100, rating: 2.5, "
               "price: 3.2}, got '%s'", shown(j).s);
         return;
     }
@@ -347,7 +372,7 @@ static void read_model(struct reading *r, const json_t *j, struct policy *p)
             unknown(r, &policy_model_table, none, key);
     }
     if (!json_object_get(j, "model"))
-        fault(r, "", "missing key 'model'");
+        fault(r, NULL, "missing key 'model'");
     else if (m->model[0] && find_model(p, m->model))
         fault(r, "model", "'%s' has a row already", m->model);
     else
@@ -371,9 +396,9 @@ static void read_models(struct reading *r, const json_t *list,
         return;
     }
     json_array_foreach(list, i, j) {
-        (void) snprintf(r->prefix, sizeof r->prefix, "models[%zu].", i);
+        r->row = (int) i;
         read_model(r, j, p);
-        r->prefix[0] = '\0';
+        r->row = -1;
     }
     for (uint32_t k = 0; k < p->nmodels; k++)
         if (p->models[k].price < 0)
@@ -386,12 +411,12 @@ static void read_head(struct reading *r, const json_t *j)
     const json_t *kind = json_object_get(j, "kind");
 
     if (!version)
-        fault(r, "", "missing key 'weir'; a document starts with 'weir: 1'");
+        fault(r, NULL, "missing key 'weir'; a document starts with 'weir: 1'");
     else if (!json_is_integer(version) || json_integer_value(version) != 1)
         fault(r, "weir", "expected 1, the version of this form, got '%s'",
               shown(version).s);
     if (!kind)
-        fault(r, "", "missing key 'kind'; expected 'kind: policy'");
+        fault(r, NULL, "missing key 'kind'; expected 'kind: policy'");
     else if (!json_is_string(kind) ||
              strcmp(json_string_value(kind), "policy") != 0)
         fault(r, "kind", "expected policy, got '%s'", shown(kind).s);
@@ -401,14 +426,14 @@ unsigned policy_read(const json_t *j, struct policy *ret, policy_fault_f cb,
                      void *arg)
 {
     static const char *const other[] = { "weir", "kind", "models", NULL };
-    struct reading r = { .cb = cb, .arg = arg };
+    struct reading r = { .cb = cb, .arg = arg, .row = -1 };
     const json_t *models;
     struct policy p;
     const char *key;
     json_t *v;
 
     if (!json_is_object(j)) {
-        fault(&r, "", "expected a mapping that starts with 'weir: 1'");
+        fault(&r, NULL, "expected a mapping that starts with 'weir: 1'");
         return r.faults;
     }
     policy_init(&p);
@@ -430,12 +455,15 @@ unsigned policy_read(const json_t *j, struct policy *ret, policy_fault_f cb,
     return r.faults;
 }
 
-static void collect(const char *path, const char *text, void *arg)
+static void collect(const struct policy_fault *f, void *arg)
 {
     struct buf *b = arg;
 
-    (void) buf_printf(b, "%s%s%s%s", b->len ? "\n" : "", path,
-                      *path ? ": " : "", text);
+    (void) buf_printf(b, "%s%s", b->len ? "\n" : "", f->key ? f->key : "");
+    if (f->row >= 0)
+        (void) buf_printf(b, "[%d]%s%s", f->row, f->member ? "." : "",
+                          f->member ? f->member : "");
+    (void) buf_printf(b, "%s%s", f->key ? ": " : "", f->text);
 }
 
 int policy_from_json(const json_t *j, struct policy *ret, struct err *err)

@@ -48,14 +48,25 @@ struct policy {
 
 void policy_init(struct policy *p);                /* the defaults */
 
-/* All faults at once, and *ret untouched when there is one.  `path` names the
- * member, "models[1].rating", and is "" for the whole; `text` says what is
- * wrong, what is expected and the nearest valid word.  Returns how many.
+/* One thing that is wrong: what, what is expected and the nearest valid word,
+ * at a member of the document, or of a row of "models".
  */
-typedef void (*policy_fault_f)(const char *path, const char *text, void *arg);
+struct policy_fault {
+    const char *key;                   /* NULL: the whole document */
+    int row;                           /* of the list `key`; -1: none */
+    const char *member;                /* of that row; NULL: the row */
+    bool unknown;                      /* it is the name that is wrong */
+    const char *text;
+};
+typedef void (*policy_fault_f)(const struct policy_fault *f, void *arg);
+/* All faults at once, and *ret untouched when there is one.  Returns how
+ * many there were.
+ */
 unsigned policy_read(const json_t *j, struct policy *ret, policy_fault_f cb,
                      void *arg);
-/* The same, for those who want 0 or -EINVAL: err holds them, a line each. */
+/* The same, for those who want 0 or -EINVAL: err holds them, a line each,
+ * "models[1].rating: expected ...".
+ */
 int policy_from_json(const json_t *j, struct policy *ret, struct err *err);
 /* Whole, defaults too; policy_read gives the same policy back. */
 json_t *policy_to_json(const struct policy *p);

@@ -49,10 +49,10 @@ static void test_faults(void)
                 "'half_life'?");
     check_fault("\"half_life\":\"soon\"",
                 "half_life: expected a time such as 90s, 10m or 7d, from 1m "
-                "to 36525d, got 'soon'");
+                "to 36500d, got 'soon'");
     check_fault("\"half_life\":0",
                 "half_life: expected a time such as 90s, 10m or 7d, from 1m "
-                "to 36525d, got '0'");
+                "to 36500d, got '0'");
     check_fault("\"quantile\":1",
                 "quantile: expected a number from 0.5 to 0.99, got '1'");
     check_fault("\"reservations\":1.5", "reservations: expected a whole "

@@ -185,17 +185,6 @@ static void read_root(struct reader *r, const struct node *root,
 
 /* -- the whole ------------------------------------------------------------ */
 
-static int by_place(const void *a, const void *b)
-{
-    const struct doc_problem *x = a, *y = b;
-
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
-    return strcmp(x->text, y->text);
-}
-
 static void read_text(struct reader *r, const char *text, size_t len,
                       const struct doc_param *params, size_t nparams)
 {
@@ -238,8 +227,7 @@ int doc_read(const char *text, size_t len, const struct doc_param *params,
     if (reader_problems(&r) > 0) {
         spec_free(r.spec);
         r.spec = NULL;
-        qsort(problems->items, problems->count, sizeof(*problems->items),
-              by_place);
+        reader_sort(&r);
     }
     /* The tree of a large document is larger than what it leaves behind. */
     if (len > LARGE)

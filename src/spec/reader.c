@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEPT = 100 };
@@ -165,6 +166,25 @@ void reader_expected(struct reader *r, const struct node *n,
 size_t reader_problems(const struct reader *r)
 {
     return r->found;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct doc_problem *x = a, *y = b;
+
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    if (x->column != y->column)
+        return x->column < y->column ? -1 : 1;
+    return strcmp(x->text, y->text);
+}
+
+void reader_sort(struct reader *r)
+{
+    struct doc_problems *p = r->problems;
+
+    if (p->count)
+        qsort(p->items, p->count, sizeof(*p->items), by_place);
 }
 
 bool reader_full(const struct reader *r)

@@ -69,6 +69,8 @@ void reader_expected(struct reader *r, const struct node *n,
                      const char *expected);
 /* How many were noted so far: when it has not grown, all went well. */
 size_t reader_problems(const struct reader *r);
+/* In order of their places, for the end. */
+void reader_sort(struct reader *r);
 /* No more are kept, only counted: looking for near words is not worth it. */
 bool reader_full(const struct reader *r);
 
