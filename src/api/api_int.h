@@ -76,9 +76,13 @@ bool call_flag(const struct call *c, const char *name);
 
 /* Answers. */
 void reply_json(struct call *c, unsigned status, json_t *body);  /* taken */
+/* A list, or a page of it: `next`, which may be NULL, leads on.  Both taken. */
+void reply_items(struct call *c, json_t *items, json_t *next);
 void reply_text(struct call *c, unsigned status, const char *type,
                 const char *text);
 void reply_none(struct call *c);                         /* 204 */
+void reply_none_then(struct call *c, uint64_t seq, uint64_t workload,
+                     void *arg);                         /* as a call_then_f */
 void reply_error(struct call *c, unsigned status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* With further members of the problem object (taken). */
@@ -96,6 +100,9 @@ void reply_absent(struct call *c, const char *what, const char *name);
  */
 json_t *show(struct call *c, json_t *o);
 
+/* A tenant that the caller may see; NULL: answered with 404. */
+const struct tenant *call_tenant(struct call *c, const char *name);
+
 /* A workload that the caller may see. */
 struct target {
     uint64_t id;
@@ -105,6 +112,9 @@ struct target {
 };
 #define autotarget cleanup(target_clear)
 void target_clear(struct target *t);
+/* Whoever may see it.  0, -ENOENT, or what went wrong in the store. */
+int target_get(const struct call *c, uint64_t id, bool want_spec,
+               struct target *ret, struct err *err);
 /* By the words of a path or query; false: answered with 404. */
 bool target_find(struct call *c, const char *id, bool want_spec,
                  struct target *ret);

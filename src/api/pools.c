@@ -26,26 +26,16 @@ static void block_sum(const struct block *b, struct sum *s)
     }
 }
 
-static json_t *milli(uint64_t n)
-{
-    return n % 1000 ? json_real((double) n / 1000) :
-           json_integer((json_int_t) (n / 1000));
-}
+typedef void (*put_f)(json_t *o, const char *key, uint64_t value);
 
-static void put_pair(json_t *o, const char *name, json_t *total, json_t *left)
+static void put_pair(json_t *o, const char *name, put_f put, uint64_t total,
+                     uint64_t left)
 {
     json_t *pair = json_object();
 
-    json_put(pair, "total", total);
-    json_put(pair, "free", left);
+    put(pair, "total", total);
+    put(pair, "free", left);
     json_put(o, name, pair);
-}
-
-static void put_bytes(json_t *o, const char *name, uint64_t total,
-                      uint64_t left)
-{
-    put_pair(o, name, json_integer((json_int_t) total),
-             json_integer((json_int_t) left));
 }
 
 static bool has_device(const struct grant *g, uint32_t device)
@@ -64,7 +54,7 @@ static json_t *lease_view(const struct call *c, const struct lease *l)
     json_t *o = json_object();
     char id[24];
 
-    json_put(o, "share", milli(l->grant.milli));
+    json_put_milli(o, "share", l->grant.milli);
     if (!auth_sees(c->api, &c->who, wl->tenant_name))
         return o;
     workload_id_print(wl->id, id, sizeof id);
@@ -85,7 +75,7 @@ static json_t *device_view(const struct call *c, const struct block *b,
     json_put_str(o, "model", d->model);
     json_put_u64(o, "memory", d->memory);
     json_put_bool(o, "simulated", d->simulated);
-    json_put(o, "free", milli(d->free_milli));
+    json_put_milli(o, "free", d->free_milli);
     for (const struct lease *l = b->leases; l; l = l->next_on_block) {
         if (has_device(&l->grant, index))
             (void) json_array_append_new(leases, lease_view(c, l));
@@ -104,8 +94,8 @@ static json_t *node_view(const struct call *c, const struct block *b)
     json_put_bool(o, "drained", b->drained);
     json_put_bool(o, "simulated", b->simulated);
     json_put_str(o, "limits", b->limits);
-    put_pair(o, "cpus", milli(b->cpu_milli), milli(b->cpu_free));
-    put_bytes(o, "memory", b->memory, b->memory_free);
+    put_pair(o, "cpus", json_put_milli, b->cpu_milli, b->cpu_free);
+    put_pair(o, "memory", json_put_u64, b->memory, b->memory_free);
     for (uint32_t i = 0; i < b->ndevices; i++)
         (void) json_array_append_new(devices, device_view(c, b, i));
     json_put(o, "devices", devices);
@@ -137,9 +127,9 @@ static json_t *pool_view(const struct call *c, const char *name)
     json_put_str(o, "name", first->pool);
     json_put_str(o, "engine", first->engine);
     json_put_bool(o, "simulated", simulated);
-    put_pair(o, "devices", milli(s.devices), milli(s.devices_free));
-    put_pair(o, "cpus", milli(s.cpus), milli(s.cpus_free));
-    put_bytes(o, "memory", s.memory, s.memory_free);
+    put_pair(o, "devices", json_put_milli, s.devices, s.devices_free);
+    put_pair(o, "cpus", json_put_milli, s.cpus, s.cpus_free);
+    put_pair(o, "memory", json_put_u64, s.memory, s.memory_free);
     json_put(o, "nodes", nodes);
     return o;
 }
@@ -158,7 +148,7 @@ static bool shown(const json_t *items, const char *name)
 
 void get_pools(struct call *c)
 {
-    json_t *items = json_array(), *o = json_object();
+    json_t *items = json_array();
     const struct block *b;
     size_t pos = 0;
 
@@ -166,8 +156,7 @@ void get_pools(struct call *c)
         if (!shown(items, b->pool))
             (void) json_array_append_new(items, pool_view(c, b->pool));
     }
-    json_put(o, "items", items);
-    reply_json(c, 200, o);
+    reply_items(c, items, NULL);
 }
 
 void get_pool(struct call *c)

@@ -16,6 +16,16 @@ void reply_json(struct call *c, unsigned status, json_t *body)
     http_reply(c->req, status, "application/json", text, strlen(text));
 }
 
+void reply_items(struct call *c, json_t *items, json_t *next)
+{
+    json_t *o = json_object();
+
+    json_put(o, "items", items);
+    if (next)
+        json_put(o, "next", next);
+    reply_json(c, 200, o);
+}
+
 void reply_text(struct call *c, unsigned status, const char *type,
                 const char *text)
 {
@@ -25,6 +35,15 @@ void reply_text(struct call *c, unsigned status, const char *type,
 void reply_none(struct call *c)
 {
     http_reply(c->req, 204, NULL, NULL, 0);
+}
+
+void reply_none_then(struct call *c, uint64_t seq, uint64_t workload,
+                     void *arg)
+{
+    (void) seq;
+    (void) workload;
+    (void) arg;
+    reply_none(c);
 }
 
 void reply_error(struct call *c, unsigned status, const char *fmt, ...)

@@ -53,6 +53,12 @@ struct service_ops {
     bool (*single_user)(void *arg);
 };
 
+/* The backup of a service that has a store: 0 when it is under way and `done`
+ * will be called, else nothing happens any more.
+ */
+int service_backup(struct store *s, const char *file, service_done_f done,
+                   void *done_arg, struct err *err);
+
 struct service {
     const struct service_ops *ops;
     void *arg;

@@ -37,12 +37,8 @@ static void reply_workload(struct call *c, unsigned status, uint64_t id)
     autotarget struct target t = { 0 };
     struct err err = { 0 };
     char name[24], path[64];
-    int rc = 0;
+    int rc = target_get(c, id, false, &t, &err);
 
-    t.id = id;
-    t.live = world_workload(api_world(c->api), id);
-    if (!t.live)
-        rc = store_workload(api_store(c->api), id, &t.row, NULL, &err);
     if (rc < 0) {
         reply_rc(c, rc, &err);
         return;
@@ -264,12 +260,10 @@ static struct spec *read_document(struct call *c)
     return rc < 0 ? NULL : spec;
 }
 
-/* A tenant that is not theirs is answered like one that is not there. */
 static bool choose_tenant(struct call *c, const struct spec *spec,
                           char *ret, size_t size)
 {
     const char *name = call_arg(c, "tenant");
-    const struct tenant *t;
 
     if (!name)
         name = spec->tenant;
@@ -280,15 +274,10 @@ static bool choose_tenant(struct call *c, const struct spec *spec,
                     "with 'tenant:' in the document or ?tenant=NAME");
         return false;
     }
-    t = world_tenant(api_world(c->api), name);
-    if (t && !t->removed && auth_sees(c->api, &c->who, name)) {
-        (void) snprintf(ret, size, "%s", name);
-        return true;
-    }
-    if (t && !t->removed)
-        call_denied(c, 404);
-    reply_absent(c, "tenant", name);
-    return false;
+    if (!call_tenant(c, name))
+        return false;
+    (void) snprintf(ret, size, "%s", name);
+    return true;
 }
 
 void post_workloads(struct call *c)

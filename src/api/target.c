@@ -21,16 +21,16 @@ const char *target_tenant(const struct target *t)
            json_get_str(t->row, "tenant", NULL);
 }
 
-/* 0, -ENOENT, or what went wrong in the store. */
-static int look(const struct call *c, uint64_t id, bool want_spec,
-                struct target *t, struct err *err)
+int target_get(const struct call *c, uint64_t id, bool want_spec,
+               struct target *ret, struct err *err)
 {
-    t->id = id;
-    t->live = world_workload(api_world(c->api), id);
-    if (t->live)
+    *ret = (struct target) {
+        .id = id, .live = world_workload(api_world(c->api), id),
+    };
+    if (ret->live)
         return 0;
-    return store_workload(api_store(c->api), id, &t->row,
-                          want_spec ? &t->spec : NULL, err);
+    return store_workload(api_store(c->api), id, &ret->row,
+                          want_spec ? &ret->spec : NULL, err);
 }
 
 bool target_find(struct call *c, const char *id, bool want_spec,
@@ -42,7 +42,7 @@ bool target_find(struct call *c, const char *id, bool want_spec,
     int rc = workload_id_parse(id, &n, NULL);
 
     if (rc == 0)
-        rc = look(c, n, want_spec, &t, &err);
+        rc = target_get(c, n, want_spec, &t, &err);
     else
         rc = -ENOENT;
     if (rc < 0 && rc != -ENOENT) {
@@ -58,6 +58,18 @@ bool target_find(struct call *c, const char *id, bool want_spec,
     target_clear(&t);
     reply_absent(c, "workload", id);
     return false;
+}
+
+const struct tenant *call_tenant(struct call *c, const char *name)
+{
+    const struct tenant *t = world_tenant(api_world(c->api), name);
+
+    if (t && auth_sees(c->api, &c->who, name))
+        return t;
+    if (t)
+        call_denied(c, 404);
+    reply_absent(c, "tenant", name);
+    return NULL;
 }
 
 json_t *target_view(const struct target *t)

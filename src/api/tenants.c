@@ -9,36 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The tenant of the path; NULL: answered with 404. */
-static const struct tenant *find(struct call *c)
-{
-    const struct tenant *t = world_tenant(api_world(c->api), c->param[0]);
-
-    if (t && auth_sees(c->api, &c->who, t->name))
-        return t;
-    if (t)
-        call_denied(c, 404);
-    reply_absent(c, "tenant", c->param[0]);
-    return NULL;
-}
-
 void get_tenants(struct call *c)
 {
-    json_t *items = json_array(), *o = json_object();
+    json_t *items = json_array();
     const struct tenant *t;
     size_t pos = 0;
 
     while ((t = world_next_tenant(api_world(c->api), &pos))) {
-        if (!t->removed && auth_sees(c->api, &c->who, t->name))
+        if (auth_sees(c->api, &c->who, t->name))
             (void) json_array_append_new(items, show(c, view_tenant(t)));
     }
-    json_put(o, "items", items);
-    reply_json(c, 200, o);
+    reply_items(c, items, NULL);
 }
 
 void get_tenant(struct call *c)
 {
-    const struct tenant *t = find(c);
+    const struct tenant *t = call_tenant(c, c->param[0]);
 
     if (t)
         reply_json(c, 200, show(c, view_tenant(t)));
@@ -95,20 +81,11 @@ void put_tenant(struct call *c)
     call_propose(c, &e, was_set, fresh ? &created : NULL);
 }
 
-static void removed(struct call *c, uint64_t seq, uint64_t workload,
-                    void *arg)
-{
-    (void) seq;
-    (void) workload;
-    (void) arg;
-    reply_none(c);
-}
-
 void delete_tenant(struct call *c)
 {
     struct event e;
 
-    if (!find(c))
+    if (!call_tenant(c, c->param[0]))
         return;
     if (strcmp(c->param[0], "default") == 0) {
         reply_error(c, 409, "the tenant 'default' is always there");
@@ -116,5 +93,5 @@ void delete_tenant(struct call *c)
     }
     call_event(c, &e, EVENT_TENANT_REMOVED);
     (void) snprintf(e.tenant, sizeof e.tenant, "%s", c->param[0]);
-    call_propose(c, &e, removed, NULL);
+    call_propose(c, &e, reply_none_then, NULL);
 }

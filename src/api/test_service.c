@@ -91,6 +91,18 @@ static void on_refused(struct watch *w, void *arg)
     }
 }
 
+static void refuse(struct test_service *t, service_done_f done, void *arg,
+                   int rc, const struct err *err)
+{
+    struct effect *f = mem_new(sizeof *f);
+
+    *f = (struct effect) { .next = t->refused, .done = done, .arg = arg,
+                           .rc = rc, .err = *err };
+    t->refused = f;
+    if (!t->refuse)
+        t->refuse = loop_soon(t->loop, on_refused, t);
+}
+
 static int put(struct test_service *t, struct event *e, service_done_f done,
                void *arg, struct err *err);
 
@@ -150,21 +162,14 @@ static void serve_propose(struct event *e, service_done_f done,
                           void *done_arg, void *arg)
 {
     struct test_service *t = arg;
-    struct effect *f;
     struct err err = { 0 };
     int rc;
 
     if (e->type == EVENT_SUBMITTED)
         e->workload = world_next_workload(t->world);
     rc = put(t, e, done, done_arg, &err);
-    if (rc == 0)
-        return;
-    f = mem_new(sizeof *f);
-    *f = (struct effect) { .next = t->refused, .done = done,
-                           .arg = done_arg, .rc = rc, .err = err };
-    t->refused = f;
-    if (!t->refuse)
-        t->refuse = loop_soon(t->loop, on_refused, t);
+    if (rc < 0)
+        refuse(t, done, done_arg, rc, &err);
 }
 
 static const struct world *serve_world(void *arg)
@@ -204,39 +209,15 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     return 0;
 }
 
-struct backup {
-    service_done_f done;
-    void *arg;
-};
-
-static void on_backup(int rc, const struct err *err, void *arg)
-{
-    struct backup *b = arg;
-
-    b->done(rc, 0, 0, err, b->arg);
-    free(b);
-}
-
 static void serve_backup(const char *file, service_done_f done,
                          void *done_arg, void *arg)
 {
     struct test_service *t = arg;
-    struct backup *b = mem_new(sizeof *b);
-    struct effect *f;
     struct err err = { 0 };
-    int rc;
+    int rc = service_backup(t->store, file, done, done_arg, &err);
 
-    *b = (struct backup) { .done = done, .arg = done_arg };
-    rc = store_backup(t->store, file, on_backup, b, &err);
-    if (rc == 0)
-        return;
-    free(b);
-    f = mem_new(sizeof *f);
-    *f = (struct effect) { .next = t->refused, .done = done,
-                           .arg = done_arg, .rc = rc, .err = err };
-    t->refused = f;
-    if (!t->refuse)
-        t->refuse = loop_soon(t->loop, on_refused, t);
+    if (rc < 0)
+        refuse(t, done, done_arg, rc, &err);
 }
 
 static const char *serve_trouble(void *arg)

@@ -24,7 +24,7 @@ static json_t *token_view(const struct token *t)
 
 void get_tokens(struct call *c)
 {
-    json_t *items = json_array(), *o = json_object();
+    json_t *items = json_array();
     const struct token *t;
     size_t pos = 0;
 
@@ -32,8 +32,7 @@ void get_tokens(struct call *c)
         if (auth_sees(c->api, &c->who, t->tenant))
             (void) json_array_append_new(items, token_view(t));
     }
-    json_put(o, "items", items);
-    reply_json(c, 200, o);
+    reply_items(c, items, NULL);
 }
 
 /* When it ends, from the body's words, which are of the schema's form. */
@@ -68,7 +67,6 @@ static bool read_role(struct call *c, const char **ret)
 static bool read_tenant(struct call *c, char *ret, size_t size)
 {
     const char *name = json_get_str(c->body, "tenant", NULL);
-    const struct tenant *t;
 
     if (!name)
         name = auth_own_tenant(c->api, &c->who);
@@ -76,15 +74,10 @@ static bool read_tenant(struct call *c, char *ret, size_t size)
         reply_error(c, 400, "tenant: you are a member of several: say which");
         return false;
     }
-    t = world_tenant(api_world(c->api), name);
-    if (t && auth_sees(c->api, &c->who, name)) {
-        (void) snprintf(ret, size, "%s", name);
-        return true;
-    }
-    if (t)
-        call_denied(c, 404);
-    reply_absent(c, "tenant", name);
-    return false;
+    if (!call_tenant(c, name))
+        return false;
+    (void) snprintf(ret, size, "%s", name);
+    return true;
 }
 
 static bool read_user(struct call *c, struct event_user *ret)
@@ -151,15 +144,6 @@ void post_tokens(struct call *c)
     call_propose_or(c, &e, created, not_created, token);
 }
 
-static void revoked(struct call *c, uint64_t seq, uint64_t workload,
-                    void *arg)
-{
-    (void) seq;
-    (void) workload;
-    (void) arg;
-    reply_none(c);
-}
-
 void delete_token(struct call *c)
 {
     const struct token *t = world_token(api_world(c->api), c->param[0]);
@@ -186,5 +170,5 @@ void delete_token(struct call *c)
     call_event(c, &e, EVENT_TOKEN_REVOKED);
     (void) snprintf(e.token, sizeof e.token, "%s", t->id);
     (void) snprintf(e.tenant, sizeof e.tenant, "%s", t->tenant);
-    call_propose(c, &e, revoked, NULL);
+    call_propose(c, &e, reply_none_then, NULL);
 }

@@ -18,16 +18,6 @@ static int parse_row(const char *body, size_t len, json_t **ret)
     return *ret ? 0 : -EBADMSG;
 }
 
-static void reply_page(struct call *c, json_t *items, json_t *next)
-{
-    json_t *o = json_object();
-
-    json_put(o, "items", items);
-    if (next)
-        json_put(o, "next", next);
-    reply_json(c, 200, o);
-}
-
 /* Workloads of one tenant or of several, newest first. */
 struct row {
     uint64_t id;
@@ -97,7 +87,7 @@ static void reply_workloads(struct call *c, const struct rows *r,
         workload_id_print(r->items[want - 1].id, id, sizeof id);
         next = json_string(id);
     }
-    reply_page(c, items, next);
+    reply_items(c, items, next);
 }
 
 /* Somebody who asks for a tenant that is not theirs gets an empty list, as for
@@ -181,8 +171,8 @@ static void live_tasks(struct call *c, const struct workload *wl,
 
     for (; i < wl->spec->ntasks && i - from < want; i++)
         (void) json_array_append_new(items, show(c, view_task(&wl->tasks[i])));
-    reply_page(c, items, i < wl->spec->ntasks ? json_integer((json_int_t) i) :
-               NULL);
+    reply_items(c, items, i < wl->spec->ntasks ? json_integer((json_int_t) i) :
+                NULL);
 }
 
 void get_tasks(struct call *c)
@@ -208,8 +198,8 @@ void get_tasks(struct call *c)
         reply_rc(c, rc, &err);
         return;
     }
-    reply_page(c, p.items, rc == PAGE_FULL ?
-               json_integer((json_int_t) p.last + 1) : NULL);
+    reply_items(c, p.items, rc == PAGE_FULL ?
+                json_integer((json_int_t) p.last + 1) : NULL);
 }
 
 static json_t *ended_why(const json_t *task)

@@ -152,36 +152,19 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
 
 /* ---- the rest ---- */
 
-struct backup {
-    service_done_f done;
-    void *arg;
-};
-
-static void on_backup(int rc, const struct err *err, void *arg)
-{
-    struct backup *b = arg;
-
-    b->done(rc, 0, 0, err, b->arg);
-    free(b);
-}
-
 static void serve_backup(const char *file, service_done_f done, void *done_arg,
                          void *arg)
 {
     struct control *c = arg;
-    struct backup *b = mem_new(sizeof *b);
     struct err err = { 0 };
     int rc;
 
-    *b = (struct backup) { .done = done, .arg = done_arg };
     if (file[0] != '/')
         rc = err_set(&err, EINVAL, "'%s' is not an absolute path", file);
     else
-        rc = store_backup(c->store, file, on_backup, b, &err);
-    if (rc < 0) {
-        free(b);
+        rc = service_backup(c->store, file, done, done_arg, &err);
+    if (rc < 0)
         refuse(c, done, done_arg, rc, &err);
-    }
 }
 
 static const char *serve_trouble(void *arg)
