@@ -21,6 +21,7 @@
 
 static const char *const kinds[] = { "job", "pipeline", NULL };
 static const char *const whens[] = { "success", "failure", "always", NULL };
+static const char *const nears[] = { "any", "domain", "node", NULL };
 
 /* -- parts ---------------------------------------------------------------- */
 
@@ -44,6 +45,16 @@ static const struct field gpu_fields[] = {
 };
 static const struct table table_gpu = {
     "'gpu'", gpu_fields, array_size(gpu_fields)
+};
+
+static const struct field rank_fields[] = {
+    { "min", &type_ranks, USE_PART, TASK(ranks), NULL, NULL,
+      "it starts with no fewer; 1 unless said" },
+    { "max", &type_ranks, USE_PART, TASK(ranks_max), NULL, NULL,
+      "it starts with as many of these as there is room for" },
+};
+static const struct table table_ranks = {
+    "'ranks'", rank_fields, array_size(rank_fields)
 };
 
 static const struct field retry_fields[] = {
@@ -111,8 +122,13 @@ static const struct field task_fields[] = {
       "CPUs of each rank; 1 unless said" },
     { "memory", &type_size, WORK, TASK(memory), NULL, NULL,
       "memory of each rank; unlimited unless said" },
-    { "ranks", &type_ranks, WORK, TASK(ranks), NULL, NULL,
-      "processes of a gang, which start and end together; 1 unless said" },
+    { "ranks", &type_gang, WORK, NOWHERE, &table_ranks, NULL,
+      "processes of a gang, which start and end together, or the least and "
+      "the most; 1 unless said" },
+    { "near", &type_word, WORK, TASK(near), NULL, nears,
+      "how close the ranks of a gang wish to be; any unless said" },
+    { "nodes", &type_labels, WORK, TASK_N(nodes, nnodes), NULL, NULL,
+      "labels its nodes must have" },
     { "matrix", &type_matrix, USE_TASK, IN(draft, matrix), 0, NULL, NULL,
       "one task for each combination of these values" },
     { "env", &type_env, WORK, TASK_N(env, nenv), NULL, NULL,

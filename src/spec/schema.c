@@ -107,6 +107,9 @@ static json_t *type_schema(const struct field *f)
     if (f->type == &type_retries)
         return any_of(piece(type_count.schema),
                       table_schema(f->table, USE_PART));
+    if (f->type == &type_gang)
+        return any_of(piece(type_ranks.schema),
+                      table_schema(f->table, USE_PART));
     if (f->type == &type_defaults)
         return table_schema(f->table, USE_DEFAULTS);
     if (f->type == &type_tasks)

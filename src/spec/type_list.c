@@ -244,6 +244,30 @@ static void read_retries(struct reader *r, const struct field *f,
         count->type->read(r, count, n, base);
 }
 
+/* `ranks: 4` is short for `ranks: {min: 4}`. */
+static void read_gang(struct reader *r, const struct field *f,
+                      const struct node *n, void *base)
+{
+    const struct field *min = field_find(f->table, "min", USE_PART);
+    const struct spec_task *t = &((const struct draft *) base)->task;
+    size_t before = reader_problems(r);
+
+    if (n->kind == NODE_MAPPING)
+        field_read_table(r, f->table, n, base);
+    else if (n->kind == NODE_LIST)
+        reader_expected(r, n, f->type->expected);
+    else
+        min->type->read(r, min, n, base);
+    if (reader_problems(r) == before && t->ranks_max &&
+        t->ranks_max < t->ranks)
+        reader_problem(r, n, "'max' is %u and 'min' is %u; the most cannot be "
+                       "fewer than the least", t->ranks_max, t->ranks);
+}
+
+const struct type type_gang = {
+    .expected = "a number of ranks, or a mapping of min and max",
+    .read = read_gang,
+};
 const struct type type_object = { .expected = "a mapping",
                                   .read = read_object };
 const struct type type_checkpoint = { .expected = "a mapping",
