@@ -94,9 +94,13 @@ struct plan_tenant_spec {
 struct plan_tenant *plan_tenant_set(struct plan *p,
                                     const struct plan_tenant_spec *spec);
 void plan_tenant_remove(struct plan *p, struct plan_tenant *t); /* has no item */
-/* Decayed device-milliseconds; to keep across restarts. */
-double plan_tenant_usage(const struct plan *p, const struct plan_tenant *t);
-void plan_tenant_load(struct plan *p, struct plan_tenant *t, double usage);
+/* Decayed device-milliseconds, and as of when: it was counted last when what
+ * the tenant holds changed, and from there it follows.  To keep across restarts.
+ */
+double plan_tenant_usage(const struct plan *p, const struct plan_tenant *t,
+                         uint64_t *ret_ms);
+void plan_tenant_load(struct plan *p, struct plan_tenant *t, double usage,
+                      uint64_t at_ms);
 
 /* ---- items ---- */
 
@@ -167,7 +171,16 @@ struct plan_place {                    /* of one rank */
  */
 int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err);
-void plan_leaving(struct plan *p, struct plan_item *i);
+/* Told to go.  claimant: who gets the room (PLAN_EVICT), or NULL; until it
+ * starts or leaves the line the room is nobody else's.  A plan that never gave
+ * the decision (a replay, a load) has to come out the same.
+ */
+void plan_leaving(struct plan *p, struct plan_item *i,
+                  struct plan_item *claimant);
+/* A rank of it has ended before the others: that place is free, and those
+ * behind it move up.  Never the last one: that is plan_end.
+ */
+void plan_gave(struct plan *p, struct plan_item *i, uint32_t place);
 /* It is off its devices and in line again; suspended: its state is in the
  * memory of its nodes (`bytes` of each rank's).  cost_ms: what getting off took.
  */

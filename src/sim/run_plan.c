@@ -200,7 +200,7 @@ static void evict(struct run *r, struct plan_item *i)
 
     cluster_give(r->cluster, j->t->gpus, j->nodes);
     run_stop(r, job);
-    plan_leaving(r->plan->plan, i);
+    plan_leaving(r->plan->plan, i, NULL);
     plan_left(r->plan->plan, i, true, 0);
 }
 
