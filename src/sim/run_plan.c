@@ -193,14 +193,15 @@ static uint32_t number_of(const struct run *r, const struct plan_item *i)
     return (uint32_t) ((const struct job *) plan_owner(i) - r->jobs);
 }
 
-static void evict(struct run *r, struct plan_item *i)
+static void evict(struct run *r, struct plan_item *i,
+                  struct plan_item *claimant)
 {
     uint32_t job = number_of(r, i);
     struct job *j = &r->jobs[job];
 
     cluster_give(r->cluster, j->t->gpus, j->nodes);
     run_stop(r, job);
-    plan_leaving(r->plan->plan, i, NULL);
+    plan_leaving(r->plan->plan, i, claimant);
     plan_left(r->plan->plan, i, true, 0);
 }
 
@@ -234,7 +235,7 @@ static void pass_plan(struct run *r)
         if (d.what == PLAN_START)
             start(r, &d);
         else if (d.what == PLAN_EVICT)
-            evict(r, d.item);
+            evict(r, d.item, d.claimant);
     }
 }
 
