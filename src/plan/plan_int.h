@@ -30,15 +30,14 @@ struct part {
     uint32_t count, max;
     uint32_t devices;                  /* wanted by a rank */
     uint32_t milli;                    /* of each: 1000, or the fraction */
-    /* shape.c: bit k: model k will do; good while plan.nmodels is this. */
-    uint64_t models;
-    uint32_t models_at;
+    uint64_t models;                   /* bit k: model k will do; see shape.c */
     struct typical *typical;           /* score.c: what it counts as */
 };
 
 /* What an item needs, all of it.  Items of equal needs share one. */
 struct shape {
-    char *key;
+    uint64_t hash;
+    struct shape *next;                /* of the same hash */
     uint32_t refs;
     uint32_t nparts;
     struct part *parts;
@@ -60,6 +59,7 @@ struct shape {
 
 struct device {
     uint16_t model;                    /* number in plan.models */
+    uint16_t cell;                     /* meter.c: of its pool and model */
     bool open;
     uint32_t free_milli;
     uint64_t memory;
@@ -80,7 +80,8 @@ struct plan_node {
     uint32_t ndevices;
     struct device *devices;
     uint64_t cpu_milli, cpu_free, memory, memory_free;
-    uint64_t parked;                   /* bytes of the suspended, of memory */
+    uint64_t memory_held;              /* by ranks that run */
+    uint64_t parked;                   /* by the suspended */
     uint32_t free_whole;               /* open devices wholly free */
     uint32_t free_most;                /* largest free share of an open one */
     uint32_t free_part;                /* ... of one that is partly used */
@@ -118,6 +119,7 @@ struct plan_tenant {
 /* ---- items ---- */
 
 struct plan_item {
+    struct plan_item *next, *prev;     /* in plan.all */
     struct shape *shape;
     struct plan_tenant *tenant;
     void *owner;
@@ -158,7 +160,7 @@ struct plan {
     char **models;
     uint32_t nmodels;
 
-    struct map *shapes_by_key;
+    struct map *shapes_by_hash;
     struct shape **shapes;
     uint32_t nshapes, shapes_cap;
 
@@ -169,6 +171,7 @@ struct plan {
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
     uint32_t nrunning, running_cap;
     struct heap timers;                /* of items: what time changes */
+    struct plan_item *all;
     size_t waiting, items;
     size_t bytes;
     bool fair;                         /* tenants share by weight */
@@ -201,8 +204,11 @@ void pool_item_remove(struct plan_node *n, struct plan_item *i);
 /* shape.c */
 struct shape *shape_get(struct plan *p, const struct plan_item_spec *spec);
 void shape_put(struct plan *p, struct shape *s);
-bool need_matches_device(const struct plan *p, const struct plan_node *n,
-                         const struct device *d, const struct part *part);
+void shapes_init(struct plan *p);
+void shapes_free(struct plan *p);
+void shape_models(struct plan *p);                 /* plan.models has grown */
+bool need_matches_device(const struct plan *p, const struct device *d,
+                         const struct part *part);
 bool need_matches_node(const struct plan_node *n, const struct part *part);
 
 /* place.c: the best places for all ranks of the item, on what is free now and
@@ -244,15 +250,16 @@ const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
                                         uint64_t milli);
 bool tenant_within_quota(const struct plan_tenant *t, uint64_t milli);
 /* <0, 0, >0: a goes before b by fair share over the tree. */
-int tenant_order(const struct plan *p, const struct plan_tenant *a,
-                 const struct plan_tenant *b);
+int tenant_order(const struct plan *p, struct plan_tenant *a,
+                 struct plan_tenant *b);
+void tenants_changed(struct plan *p);              /* or the policy did */
 
 /* line.c */
 void line_init(struct plan *p);
 void line_free(struct plan *p);
 void line_add(struct plan *p, struct plan_item *i);
 void line_remove(struct plan *p, struct plan_item *i);
-void line_changed(struct plan *p, struct plan_item *i);  /* its order did */
+void line_rebuild(struct plan *p);                 /* how tenants share changed */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
 void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
 /* The next start, or the next eviction for one that cannot start otherwise.
@@ -270,6 +277,9 @@ enum demand line_demand(struct plan *p, bool cpus);
 /* reserve.c */
 void promises_init(struct plan *p);
 void promises_free(struct plan *p);
+void promises_tick(struct plan *p);                /* time passed */
+void promises_changed(struct plan *p);             /* the policy did */
+uint64_t promises_wake_ms(const struct plan *p);
 /* May the item use the place, given what is promised on that node? */
 bool promise_allows(struct plan *p, const struct plan_item *i,
                     const struct plan_node *n, const struct part *part,
@@ -279,6 +289,7 @@ void promise_drop(struct plan *p, struct plan_item *i);
 /* Room being made for the claimant is nobody else's until it starts. */
 void promise_earmark(struct plan *p, struct plan_item *claimant,
                      const struct plan_place *places, uint32_t n);
+void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
 uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
 
 /* room.c */
@@ -289,7 +300,11 @@ bool room_next(struct plan *p, struct plan_decision *ret);
 /* Who would have to go for it to start?  Decides on it, then as room_next. */
 bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
+void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
 void room_over(struct plan *p, struct plan_item *i);     /* no claimant, no victim */
+/* It was told to go for the claimant (or NULL), whoever decided that. */
+void room_leaving(struct plan *p, struct plan_item *i,
+                  struct plan_item *claimant);
 
 /* stage.c */
 void stage_init(struct plan *p);
@@ -302,6 +317,12 @@ void item_level(struct plan *p, struct plan_item *i);    /* work out its level *
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 
+void items_init(struct plan *p);
+bool item_runs(const struct plan_item *i);               /* holds its places */
+bool item_waits(const struct plan_item *i);              /* in line */
+uint64_t item_age_ms(const struct plan *p, const struct plan_item *i);
+double item_rating(const struct plan *p, const struct plan_item *i);
+uint64_t item_patience_ms(const struct plan *p, const struct plan_item *i);
 void item_timer(struct plan *p, struct plan_item *i);    /* set it anew */
 void items_tick(struct plan *p);                         /* what is due */
 /* Held now, of devices, by its places. */
@@ -314,3 +335,8 @@ void meter_free(struct plan *p);
 void meter_advance(struct plan *p, uint64_t to_ms);
 /* Of what is used: thousandths of devices times ms of getting off and on. */
 void meter_suspending(struct plan *p, uint64_t milli_ms);
+uint16_t meter_cell(struct plan *p, const char *pool, const char *model);
+/* What is held and idle there counts from now on (1), or no more (-1). */
+void meter_device(struct plan *p, const struct plan_node *n,
+                  const struct device *d, int sign);
+void meter_cpus(struct plan *p, const struct plan_node *n, int sign);

@@ -18,6 +18,8 @@
  *
  * half_life     a week: what one used last week counts half; the week is the
  *               rhythm of the people who share devices.
+ * fair          no: where the operator gave nobody a weight or a quota, the
+ *               tenants are one house, and order among them is by need alone.
  * patience      ten minutes: long enough for what is short to pass, short
  *               enough that nobody calls the operator.
  * quantile      0.9: one reservation in ten may come out late; a higher one
@@ -82,6 +84,8 @@ static const char *const turn_words[] = {
 static const struct policy_field fields[] = {
     { "half_life", POLICY_TIME, P(half_life_ms), 60, 100 * YEAR, NULL,
       "device-time used so long ago counts half in fair share" },
+    { "fair", POLICY_FLAG, P(fair), 0, 0, NULL,
+      "tenants share by use even where none has a weight or a quota" },
     { "patience", POLICY_TIME, P(patience_ms), 0, YEAR, NULL,
       "who waits longer is overtaken by nobody who would take its place" },
     { "quantile", POLICY_NUMBER, P(quantile), 0.5, 0.99, NULL,

@@ -29,6 +29,8 @@ struct policy_model {                  /* one model of device */
 
 struct policy {
     uint64_t half_life_ms;             /* of the usage that fair share counts */
+    bool fair;                         /* share even where no tenant has a
+                                          weight or a quota */
     uint64_t patience_ms;              /* overtaken no longer than this */
     double quantile;                   /* of predicted ends: 0.5 to 0.99 */
     double tolerance;                  /* a reservation may slip by this share */

@@ -1,0 +1,511 @@
+#include "plan/plan_int.h"
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+/* The life of an item: in line, on its places, off them, gone.
+ *
+ * Work is device-milliseconds, the running stretch included only when asked
+ * for (item_work).  The level follows from the work and from what was learned;
+ * it is worked out when an item joins the line, when it starts, and when its
+ * timer says that it changes.
+ *
+ * One heap of timers holds all that time alone changes: a running item's next
+ * level, a waiting one's end of patience, and the nearing of its deadline.
+ */
+
+uint64_t places_milli(const struct shape *s, const struct plan_place *places,
+                      uint32_t n)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        sum += (uint64_t) s->parts[places[k].part].need.gpu_milli;
+    return sum;
+}
+
+bool item_runs(const struct plan_item *i)
+{
+    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
+}
+
+bool item_waits(const struct plan_item *i)
+{
+    return i->state == ITEM_WAITING || i->state == ITEM_SUSPENDED ||
+           i->state == ITEM_STAGED;
+}
+
+/* ---- work, levels, predicted ends ---- */
+
+uint64_t plan_work(const struct plan *p, const struct plan_item *i)
+{
+    if (!item_runs(i))
+        return i->work;
+    return i->work + i->held_milli * (p->now_ms - i->since_ms) / 1000;
+}
+
+/* Run time that counts, on a device of rating 1. */
+uint64_t item_age_ms(const struct plan *p, const struct plan_item *i)
+{
+    if (!item_runs(i))
+        return i->run_ms;
+    return i->run_ms + (uint64_t) ((double) (p->now_ms - i->since_ms) *
+                                   item_rating(p, i));
+}
+
+double item_rating(const struct plan *p, const struct plan_item *i)
+{
+    const struct plan_place *at = i->places;
+
+    if (i->nplaces == 0 || at->ndevices == 0)
+        return 1;
+    return policy_rating(&p->policy,
+                         p->models[at->node->devices[at->device[0]].model]);
+}
+
+uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
+                     double quantile)
+{
+    uint64_t age = item_age_ms(p, i);
+    uint64_t all = predict_quantile(p->predict, &i->sig, age,
+                                    (double) i->progress, quantile);
+
+    if (all <= age)
+        return p->now_ms;
+    return p->now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
+}
+
+void item_level(struct plan *p, struct plan_item *i)
+{
+    uint64_t until;
+    uint32_t level = predict_level(p->predict, &i->sig, plan_work(p, i),
+                                   &until);
+
+    i->level = (uint8_t) (level < UINT8_MAX ? level : UINT8_MAX);
+}
+
+/* ---- timers ---- */
+
+static bool timer_before(const void *a, const void *b)
+{
+    const struct plan_item *x = a, *y = b;
+
+    return x->timer_ms != y->timer_ms ? x->timer_ms < y->timer_ms
+                                      : x->order < y->order;
+}
+
+static uint32_t *timer_slot(void *item)
+{
+    return &((struct plan_item *) item)->timer_slot;
+}
+
+void items_init(struct plan *p)
+{
+    p->timers = (struct heap) { .before = timer_before, .slot = timer_slot };
+}
+
+/* When work reaches the end of the level. */
+static uint64_t level_ends_ms(const struct plan *p, const struct plan_item *i)
+{
+    uint64_t until, work = plan_work(p, i), left;
+
+    (void) predict_level(p->predict, &i->sig, work, &until);
+    if (until == UINT64_MAX || i->held_milli == 0)
+        return UINT64_MAX;
+    left = until > work ? until - work : 1;
+    return p->now_ms + (left * 1000 + i->held_milli - 1) / i->held_milli;
+}
+
+/* One that has run for long bears a longer wait: its patience is the policy's
+ * or as long as it has run, whichever is longer.
+ */
+uint64_t item_patience_ms(const struct plan *p, const struct plan_item *i)
+{
+    return i->run_ms > p->policy.patience_ms ? i->run_ms
+                                             : p->policy.patience_ms;
+}
+
+/* From when on the deadline is near: the predicted time (0.9) and the
+ * policy's patience are all that is left.
+ */
+static uint64_t urgent_ms(const struct plan *p, const struct plan_item *i)
+{
+    struct guess g;
+    uint64_t left;
+
+    if (i->deadline_ms == 0)
+        return UINT64_MAX;
+    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
+    left = (g.high_ms > i->run_ms ? g.high_ms - i->run_ms : 0) +
+           p->policy.patience_ms;
+    return i->deadline_ms > left ? i->deadline_ms - left : 0;
+}
+
+static uint64_t next_change(const struct plan *p, const struct plan_item *i)
+{
+    uint64_t at = UINT64_MAX, urgent;
+
+    if (i->state == ITEM_RUNNING)
+        return level_ends_ms(p, i);
+    if (!item_waits(i))
+        return UINT64_MAX;
+    if (!i->promoted)
+        at = i->since_ms + item_patience_ms(p, i);
+    if (!i->urgent) {
+        urgent = urgent_ms(p, i);
+        at = urgent < at ? urgent : at;
+    }
+    return at;
+}
+
+void item_timer(struct plan *p, struct plan_item *i)
+{
+    heap_remove(&p->timers, i);
+    i->timer_ms = next_change(p, i);
+    if (i->timer_ms != UINT64_MAX)
+        heap_add(&p->timers, i);
+}
+
+static void due(struct plan *p, struct plan_item *i)
+{
+    if (i->state == ITEM_RUNNING) {
+        uint8_t was = i->level;
+
+        item_level(p, i);
+        item_timer(p, i);
+        if (i->level != was)
+            room_moved(p, i, was);
+        return;
+    }
+    line_remove(p, i);
+    if (p->now_ms >= i->since_ms + item_patience_ms(p, i))
+        i->promoted = true;
+    if (p->now_ms >= urgent_ms(p, i))
+        i->urgent = true;
+    item_timer(p, i);
+    line_add(p, i);
+}
+
+void items_tick(struct plan *p)
+{
+    struct plan_item *i;
+
+    while ((i = heap_top(&p->timers)) && i->timer_ms <= p->now_ms)
+        due(p, i);
+}
+
+/* ---- in line ---- */
+
+static void join(struct plan *p, struct plan_item *i)
+{
+    i->state = i->places ? ITEM_SUSPENDED : ITEM_WAITING;
+    i->promoted = i->urgent = false;
+    item_level(p, i);
+    item_timer(p, i);
+    p->waiting++;
+    line_add(p, i);
+}
+
+static void leave_line(struct plan *p, struct plan_item *i)
+{
+    if (i->state == ITEM_STAGED)
+        stage_drop(p, i);
+    promise_drop(p, i);
+    room_over(p, i);
+    line_remove(p, i);
+    heap_remove(&p->timers, i);
+    p->waiting--;
+}
+
+struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
+{
+    struct plan_item *i = mem_new(sizeof(*i));
+
+    i->shape = shape_get(p, spec);
+    i->tenant = spec->tenant;
+    i->tenant->items++;
+    i->owner = spec->owner;
+    i->priority = (int16_t) spec->priority;
+    i->yield = (uint8_t) spec->yield;
+    i->order = spec->order;
+    i->ready_ms = i->since_ms = spec->ready_ms;
+    i->deadline_ms = spec->deadline_ms;
+    i->below_ms = spec->below_ms;
+    i->work = spec->had_work;
+    i->run_ms = spec->had_ms;
+    i->bytes = spec->bytes;
+    i->sig = spec->sig;
+    p->items++;
+    list_push(p->all, i);
+    score_count(p, i->shape, 1);
+    join(p, i);
+    return i;
+}
+
+void plan_hold(struct plan *p, struct plan_item *i, bool on)
+{
+    if (on && item_waits(i)) {
+        leave_line(p, i);
+        i->state = ITEM_HELD;
+    } else if (!on && i->state == ITEM_HELD) {
+        i->since_ms = p->now_ms;
+        join(p, i);
+    }
+}
+
+void plan_reprioritise(struct plan *p, struct plan_item *i, int priority)
+{
+    if (i->priority == priority)
+        return;
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, false);
+    if (item_waits(i))
+        line_remove(p, i);
+    i->priority = (int16_t) priority;
+    if (item_waits(i))
+        line_add(p, i);
+    if (i->state == ITEM_RUNNING) {
+        room_running(p, i, true);
+        line_chance(p, i);
+    }
+}
+
+void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms)
+{
+    if (item_waits(i))
+        line_remove(p, i);
+    i->below_ms = below_ms;
+    if (item_waits(i))
+        line_add(p, i);
+}
+
+void plan_progress(struct plan *p, struct plan_item *i, double progress)
+{
+    (void) p;
+    i->progress = (float) progress;
+}
+
+enum plan_state plan_state(const struct plan_item *i)
+{
+    return i->state;
+}
+
+void *plan_owner(const struct plan_item *i)
+{
+    return i->owner;
+}
+
+uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret)
+{
+    *ret = i->places;
+    return i->nplaces;
+}
+
+/* ---- on its places, and off ---- */
+
+static uint64_t parked_bytes(const struct plan_item *i,
+                             const struct plan_place *at)
+{
+    uint64_t sum = 0;
+
+    if (i->bytes > 0)
+        return i->bytes;
+    for (uint32_t d = 0; d < at->ndevices; d++)
+        sum += at->node->devices[at->device[d]].memory *
+               i->shape->parts[at->part].milli / 1000;
+    return sum;
+}
+
+static void park(struct plan *p, const struct plan_item *i, bool on)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        int64_t bytes = (int64_t) parked_bytes(i, &i->places[k]);
+
+        pool_park(p, i->places[k].node, on ? bytes : -bytes);
+    }
+}
+
+/* Takes all places, or none. */
+static int take_all(struct plan *p, const struct shape *s,
+                    const struct plan_place *places, uint32_t n,
+                    struct err *err)
+{
+    uint32_t k = 0;
+
+    while (k < n && places[k].part < s->nparts &&
+           pool_has(p, &s->parts[places[k].part], &places[k]))
+        pool_take(p, s, &places[k++]);
+    if (k == n)
+        return 0;
+    err_set(err, EBUSY, "node %s: no room for rank %u", places[k].node->name,
+            k);
+    while (k > 0)
+        pool_give(p, s, &places[--k]);
+    return -EBUSY;
+}
+
+static void add_running(struct plan *p, struct plan_item *i)
+{
+    if (p->nrunning == p->running_cap) {
+        p->running_cap = p->running_cap ? p->running_cap * 2 : 16;
+        p->running = mem_grow(p->running, p->running_cap,
+                              sizeof(struct plan_item *));
+    }
+    i->run_slot = p->nrunning;
+    p->running[p->nrunning++] = i;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        pool_item_add(i->places[k].node, i);
+}
+
+static void remove_running(struct plan *p, struct plan_item *i)
+{
+    p->running[i->run_slot] = p->running[--p->nrunning];
+    p->running[i->run_slot]->run_slot = i->run_slot;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        pool_item_remove(i->places[k].node, i);
+}
+
+int plan_start(struct plan *p, struct plan_item *i,
+               const struct plan_place *places, uint32_t n, struct err *err)
+{
+    struct plan_place *copy;
+    int rc;
+
+    assert(!item_runs(i));
+    if (i->places)
+        park(p, i, false);
+    rc = take_all(p, i->shape, places, n, err);
+    if (rc < 0) {
+        if (i->places)
+            park(p, i, true);
+        return rc;
+    }
+    copy = mem_dup(places, n * sizeof(*places));
+    if (item_waits(i))
+        leave_line(p, i);
+    free(i->places);
+    i->places = copy;
+    i->nplaces = n;
+    i->state = ITEM_RUNNING;
+    i->since_ms = p->now_ms;
+    i->held_milli = places_milli(i->shape, copy, n);
+    tenant_took(p, i->tenant, i->held_milli);
+    add_running(p, i);
+    item_level(p, i);
+    item_timer(p, i);
+    room_running(p, i, true);
+    return 0;
+}
+
+void plan_leaving(struct plan *p, struct plan_item *i,
+                  struct plan_item *claimant)
+{
+    if (i->state != ITEM_RUNNING)
+        return;
+    room_running(p, i, false);
+    i->state = ITEM_LEAVING;
+    item_timer(p, i);
+    room_leaving(p, i, claimant);
+}
+
+/* Its work counts from here as if the rank had never been: so what is known
+ * of it follows from what it holds and since when, also after a restart.
+ */
+void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
+{
+    const struct plan_place at = i->places[place];
+    uint64_t milli = i->shape->parts[at.part].need.gpu_milli;
+
+    assert(item_runs(i) && i->nplaces > 1 && place < i->nplaces);
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, false);
+    pool_item_remove(at.node, i);
+    pool_give(p, i->shape, &at);
+    memmove(&i->places[place], &i->places[place + 1],
+            (i->nplaces - place - 1) * sizeof(*i->places));
+    i->nplaces--;
+    i->held_milli -= milli;
+    tenant_gave(p, i->tenant, milli);
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, true);
+    item_timer(p, i);
+    line_room(p, at.node);
+    line_tenant(p, i->tenant);
+}
+
+/* Off its devices; the places are kept for who asks. */
+static void release(struct plan *p, struct plan_item *i, bool counts)
+{
+    uint64_t ran = p->now_ms - i->since_ms;
+
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, false);
+    if (counts)
+        i->run_ms = item_age_ms(p, i);
+    i->work += i->held_milli * ran / 1000;
+    remove_running(p, i);
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        pool_give(p, i->shape, &i->places[k]);
+    tenant_gave(p, i->tenant, i->held_milli);
+    i->held_milli = 0;
+}
+
+static void say_room(struct plan *p, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (k == 0 || i->places[k].node != i->places[k - 1].node)
+            line_room(p, i->places[k].node);
+    line_tenant(p, i->tenant);
+}
+
+static void forget_places(struct plan_item *i)
+{
+    free(i->places);
+    i->places = NULL;
+    i->nplaces = 0;
+}
+
+void plan_left(struct plan *p, struct plan_item *i, bool suspended,
+               uint64_t cost_ms)
+{
+    assert(item_runs(i));
+    meter_suspending(p, i->held_milli * cost_ms);
+    heap_remove(&p->timers, i);
+    release(p, i, suspended || i->yield != YIELD_KILL);
+    if (suspended)
+        park(p, i, true);
+    say_room(p, i);
+    if (!suspended)
+        forget_places(i);
+    i->since_ms = p->now_ms;
+    join(p, i);
+}
+
+void plan_end(struct plan *p, struct plan_item *i, bool learn)
+{
+    if (item_waits(i))
+        leave_line(p, i);
+    heap_remove(&p->timers, i);
+    if (item_runs(i)) {
+        release(p, i, true);
+        room_over(p, i);
+        say_room(p, i);
+    } else if (i->places) {
+        park(p, i, false);
+        say_room(p, i);
+    }
+    if (learn)
+        predict_learn(p->predict, &i->sig, i->run_ms, i->work, p->now_ms);
+    i->tenant->items--;
+    p->items--;
+    list_unlink(p->all, i);
+    score_count(p, i->shape, -1);
+    shape_put(p, i->shape);
+    forget_places(i);
+    free(i);
+}

@@ -1,0 +1,563 @@
+#include "plan/plan_int.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Who is next.
+ *
+ * Items alike in shape, tenant, priority and level stand in one queue: if its
+ * head does not fit, none of it does.  (A suspended one that must go on where
+ * it was has a queue of its own.)  A band holds all of one priority, a bench
+ * all of one tenant in it, or of all tenants where they do not share by
+ * weight.  So the next item is the head of the first queue of the first bench
+ * of the highest band:
+ *
+ *     priority - tenant - level - deadline near - others wait for it, by the
+ *     length of the way below it - ready since - order
+ *
+ * One that has waited past its patience counts as of the first level, and goes
+ * before all others of it, the longest ready first.
+ *
+ * A queue whose head does not fit, and cannot make room, is parked, and out of
+ * its bench until something happens that may help it: room on a node that its
+ * shape could use (line_room), a limit of its tenant (line_tenant), a running
+ * item that may be made to give way now (line_chance).  Adding, removing and
+ * parking are O(log); a wake looks at each shape in line once.
+ */
+
+enum parked { PARKED_NOT, PARKED_ROOM, PARKED_TENANT };
+
+struct queue {
+    struct shape *shape;
+    struct plan_tenant *tenant;
+    const struct plan_item *bound;     /* the only one in it, or NULL */
+    int16_t priority;
+    uint8_t level;
+    uint8_t parked;
+    struct heap items;
+    struct bench *bench;
+    uint32_t slot;                     /* in the bench; 0: parked */
+    struct queue *next, *prev;         /* of its shape */
+    struct queue *twin;                /* same hash */
+};
+
+struct bench {
+    struct plan_tenant *tenant;        /* NULL: of all */
+    struct band *band;
+    struct heap queues;                /* not parked */
+    uint32_t count;                    /* parked as well */
+};
+
+struct band {
+    int16_t priority;
+    struct bench **benches;
+    uint32_t count, cap;
+};
+
+struct line {
+    struct band **bands;               /* highest first */
+    uint32_t nbands, cap;
+    struct map *queues;                /* by hash */
+    uint32_t barred;                   /* queues parked for their tenant */
+};
+
+/* ---- order ---- */
+
+static uint8_t level_of(const struct plan_item *i)
+{
+    return i->promoted ? 0 : i->level;
+}
+
+/* Of the same priority and tenant, or where tenants do not matter. */
+static bool rank_before(const struct plan_item *a, const struct plan_item *b)
+{
+    if (level_of(a) != level_of(b))
+        return level_of(a) < level_of(b);
+    if (a->promoted != b->promoted)
+        return a->promoted;
+    if (a->urgent != b->urgent)
+        return a->urgent;
+    if (a->urgent && a->deadline_ms != b->deadline_ms)
+        return a->deadline_ms < b->deadline_ms;
+    if (!a->promoted && a->below_ms != b->below_ms)
+        return a->below_ms > b->below_ms;
+    if (a->ready_ms != b->ready_ms)
+        return a->ready_ms < b->ready_ms;
+    return a->order < b->order;
+}
+
+bool item_before(const struct plan *p, const struct plan_item *a,
+                 const struct plan_item *b)
+{
+    int share;
+
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    share = tenant_order(p, a->tenant, b->tenant);
+    return share != 0 ? share < 0 : rank_before(a, b);
+}
+
+static bool items_before(const void *a, const void *b)
+{
+    return rank_before(a, b);
+}
+
+static uint32_t *item_slot(void *item)
+{
+    return &((struct plan_item *) item)->slot;
+}
+
+static bool queue_before(const void *a, const void *b)
+{
+    const struct queue *x = a, *y = b;
+
+    return rank_before(heap_top(&x->items), heap_top(&y->items));
+}
+
+static uint32_t *queue_slot(void *queue)
+{
+    return &((struct queue *) queue)->slot;
+}
+
+/* ---- bands and benches ---- */
+
+static struct band *get_band(struct line *l, int16_t priority)
+{
+    uint32_t at = 0;
+    struct band *band;
+
+    while (at < l->nbands && l->bands[at]->priority > priority)
+        at++;
+    if (at < l->nbands && l->bands[at]->priority == priority)
+        return l->bands[at];
+    if (l->nbands == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 4;
+        l->bands = mem_grow(l->bands, l->cap, sizeof(struct band *));
+    }
+    memmove(l->bands + at + 1, l->bands + at,
+            (l->nbands - at) * sizeof(struct band *));
+    band = mem_new(sizeof(*band));
+    band->priority = priority;
+    l->bands[at] = band;
+    l->nbands++;
+    return band;
+}
+
+static void put_band(struct line *l, struct band *band)
+{
+    uint32_t at = 0;
+
+    if (band->count > 0)
+        return;
+    while (l->bands[at] != band)
+        at++;
+    l->nbands--;
+    memmove(l->bands + at, l->bands + at + 1,
+            (l->nbands - at) * sizeof(struct band *));
+    free(band->benches);
+    free(band);
+}
+
+static struct bench *get_bench(const struct plan *p, int16_t priority,
+                               struct plan_tenant *t)
+{
+    struct band *band = get_band(p->line, priority);
+    struct bench *bench;
+
+    if (!p->fair)
+        t = NULL;
+    for (uint32_t k = 0; k < band->count; k++)
+        if (band->benches[k]->tenant == t)
+            return band->benches[k];
+    if (band->count == band->cap) {
+        band->cap = band->cap ? band->cap * 2 : 4;
+        band->benches = mem_grow(band->benches, band->cap,
+                                 sizeof(struct bench *));
+    }
+    bench = mem_new(sizeof(*bench));
+    bench->tenant = t;
+    bench->band = band;
+    bench->queues = (struct heap) { .before = queue_before,
+                                    .slot = queue_slot };
+    band->benches[band->count++] = bench;
+    return bench;
+}
+
+static void put_bench(struct line *l, struct bench *bench)
+{
+    struct band *band = bench->band;
+    uint32_t at = 0;
+
+    if (bench->count > 0)
+        return;
+    while (band->benches[at] != bench)
+        at++;
+    band->benches[at] = band->benches[--band->count];
+    heap_free(&bench->queues);
+    free(bench);
+    put_band(l, band);
+}
+
+/* ---- queues ---- */
+
+struct queue_key {
+    const void *shape, *tenant, *bound;
+    int priority;
+    unsigned level;
+};
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t hash(const struct queue_key *k)
+{
+    uint64_t h = mix(1, (uint64_t) (uintptr_t) k->shape);
+
+    h = mix(h, (uint64_t) (uintptr_t) k->tenant);
+    h = mix(h, (uint64_t) (uintptr_t) k->bound);
+    return mix(h, (uint64_t) (k->priority + 32768) << 8 | k->level);
+}
+
+/* A suspended one goes on where it was, unless it roams. */
+static const struct plan_item *bound_to(const struct plan_item *i)
+{
+    return i->places && !i->places[0].node->roams ? i : NULL;
+}
+
+static struct queue_key key_of(const struct plan_item *i)
+{
+    return (struct queue_key) {
+        .shape = i->shape, .tenant = i->tenant, .bound = bound_to(i),
+        .priority = i->priority, .level = level_of(i),
+    };
+}
+
+static bool is_key(const struct queue *q, const struct queue_key *k)
+{
+    return q->shape == k->shape && q->tenant == k->tenant &&
+           q->bound == k->bound && q->priority == k->priority &&
+           q->level == k->level;
+}
+
+static struct queue *new_queue(struct plan *p, const struct plan_item *i)
+{
+    struct queue *q = mem_new(sizeof(*q));
+
+    q->shape = i->shape;
+    q->tenant = i->tenant;
+    q->bound = bound_to(i);
+    q->priority = i->priority;
+    q->level = level_of(i);
+    q->items = (struct heap) { .before = items_before, .slot = item_slot };
+    q->bench = get_bench(p, i->priority, i->tenant);
+    q->bench->count++;
+    q->next = q->shape->queues;
+    if (q->next)
+        q->next->prev = q;
+    q->shape->queues = q;
+    return q;
+}
+
+static struct queue *get_queue(struct plan *p, const struct plan_item *i)
+{
+    struct queue_key key = key_of(i);
+    uint64_t h = hash(&key);
+    struct queue *first = map_get_id(p->line->queues, h), *q = first;
+
+    while (q && !is_key(q, &key))
+        q = q->twin;
+    if (q)
+        return q;
+    q = new_queue(p, i);
+    q->twin = first;
+    map_set_id(p->line->queues, h, q);
+    return q;
+}
+
+static void forget_queue(struct plan *p, const struct queue *q)
+{
+    struct queue_key key = {
+        .shape = q->shape, .tenant = q->tenant, .bound = q->bound,
+        .priority = q->priority, .level = q->level,
+    };
+    uint64_t h = hash(&key);
+    struct queue *at = map_get_id(p->line->queues, h);
+
+    if (at != q) {
+        while (at->twin != q)
+            at = at->twin;
+        at->twin = q->twin;
+    } else if (q->twin) {
+        map_set_id(p->line->queues, h, q->twin);
+    } else {
+        map_del_id(p->line->queues, h);
+    }
+}
+
+static void unpark(struct plan *p, struct queue *q)
+{
+    if (q->parked == PARKED_NOT)
+        return;
+    if (q->parked == PARKED_TENANT)
+        p->line->barred--;
+    q->parked = PARKED_NOT;
+    heap_add(&q->bench->queues, q);
+}
+
+static void park(struct plan *p, struct queue *q, enum parked why)
+{
+    heap_remove(&q->bench->queues, q);
+    q->parked = (uint8_t) why;
+    if (why == PARKED_TENANT)
+        p->line->barred++;
+}
+
+static void free_queue(struct plan *p, struct queue *q)
+{
+    struct bench *bench = q->bench;
+
+    if (q->parked == PARKED_TENANT)
+        p->line->barred--;
+    forget_queue(p, q);
+    if (q->prev)
+        q->prev->next = q->next;
+    else
+        q->shape->queues = q->next;
+    if (q->next)
+        q->next->prev = q->prev;
+    bench->count--;
+    put_bench(p->line, bench);
+    heap_free(&q->items);
+    free(q);
+}
+
+/* ---- in and out ---- */
+
+void line_init(struct plan *p)
+{
+    p->line = mem_new(sizeof(*p->line));
+    p->line->queues = map_new();
+}
+
+void line_free(struct plan *p)
+{
+    assert(p->line->nbands == 0);
+    map_free(p->line->queues);
+    free(p->line->bands);
+    free(p->line);
+}
+
+/* A new head may have what the old one lacked (a shorter predicted time behind
+ * a reservation), so a queue whose head changes is looked at again.
+ */
+void line_add(struct plan *p, struct plan_item *i)
+{
+    struct queue *q = get_queue(p, i);
+    const struct plan_item *head = heap_top(&q->items);
+
+    if (!head || rank_before(i, head)) {
+        if (q->slot)
+            heap_remove(&q->bench->queues, q);
+        heap_add(&q->items, i);
+        if (q->parked == PARKED_NOT)
+            heap_add(&q->bench->queues, q);
+        else
+            unpark(p, q);
+    } else {
+        heap_add(&q->items, i);
+    }
+    i->queue = q;
+    i->shape->waiting++;
+}
+
+void line_remove(struct plan *p, struct plan_item *i)
+{
+    struct queue *q = i->queue;
+    bool head = heap_top(&q->items) == i;
+
+    if (head && q->slot)
+        heap_remove(&q->bench->queues, q);
+    heap_remove(&q->items, i);
+    i->queue = NULL;
+    i->shape->waiting--;
+    if (q->items.count == 0)
+        free_queue(p, q);
+    else if (head && q->parked == PARKED_NOT)
+        heap_add(&q->bench->queues, q);
+    else if (head)
+        unpark(p, q);
+}
+
+void line_rebuild(struct plan *p)
+{
+    for (struct plan_item *i = p->all; i; i = i->next)
+        if (i->queue)
+            line_remove(p, i);
+    for (struct plan_item *i = p->all; i; i = i->next)
+        if (item_waits(i))
+            line_add(p, i);
+}
+
+/* ---- wakes ---- */
+
+static bool may_help(const struct plan_node *n, const struct queue *q)
+{
+    if (!q->bound || !n)
+        return true;
+    for (uint32_t k = 0; k < q->bound->nplaces; k++)
+        if (q->bound->places[k].node == n)
+            return true;
+    return false;
+}
+
+void line_room(struct plan *p, const struct plan_node *n)
+{
+    p->room++;
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        if (!s || !s->queues || (n && !place_helps(p, n, s)))
+            continue;
+        for (struct queue *q = s->queues; q; q = q->next)
+            if (q->parked == PARKED_ROOM && may_help(n, q))
+                unpark(p, q);
+    }
+}
+
+void line_tenant(struct plan *p, struct plan_tenant *t)
+{
+    (void) t;
+    for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        for (struct queue *q = s ? s->queues : NULL; q; q = q->next)
+            if (q->parked == PARKED_TENANT &&
+                !tenant_barred(q->tenant, s->gpu_milli))
+                unpark(p, q);
+    }
+}
+
+void line_chance(struct plan *p, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        for (struct queue *q = s ? s->queues : NULL; q; q = q->next)
+            if (q->parked == PARKED_ROOM &&
+                (q->priority > i->priority || q->level < i->level ||
+                 q->tenant != i->tenant))
+                unpark(p, q);
+    }
+}
+
+/* ---- the walk ---- */
+
+static struct bench *first_bench(const struct plan *p, const struct band *band)
+{
+    struct bench *best = NULL;
+
+    for (uint32_t k = 0; k < band->count; k++) {
+        struct bench *b = band->benches[k];
+
+        if (b->queues.count > 0 &&
+            (!best || tenant_order(p, b->tenant, best->tenant) < 0))
+            best = b;
+    }
+    return best;
+}
+
+static struct queue *first_queue(const struct plan *p)
+{
+    for (uint32_t k = 0; k < p->line->nbands; k++) {
+        const struct bench *b = first_bench(p, p->line->bands[k]);
+
+        if (b)
+            return heap_top(&b->queues);
+    }
+    return NULL;
+}
+
+static bool start(struct plan *p, struct plan_item *i,
+                  struct plan_decision *ret)
+{
+    static const struct place_opts none;
+
+    if (!place_may_fit(p, i->shape) ||
+        !place_find(p, i, &none, &p->next, &ret->nplaces, &ret->score))
+        return false;
+    ret->what = PLAN_START;
+    ret->item = i;
+    ret->places = p->next;
+    return true;
+}
+
+bool line_next(struct plan *p, struct plan_decision *ret)
+{
+    struct queue *q;
+
+    while ((q = first_queue(p))) {
+        struct plan_item *head = heap_top(&q->items);
+
+        if (tenant_barred(q->tenant, q->shape->gpu_milli))
+            park(p, q, PARKED_TENANT);
+        else if (start(p, head, ret) || room_for(p, head, ret))
+            return true;
+        else
+            park(p, q, PARKED_ROOM);
+    }
+    return false;
+}
+
+/* ---- questions ---- */
+
+uint32_t line_position(struct plan *p, const struct plan_item *i)
+{
+    uint32_t before = 0;
+
+    if (!i->queue)
+        return 0;
+    for (const struct plan_item *o = p->all; o; o = o->next)
+        if (o != i && o->queue && item_before(p, o, i))
+            before++;
+    return before + 1;
+}
+
+/* Somebody of the shape may start, as far as its tenant is concerned. */
+static const struct plan_item *wants(const struct shape *s)
+{
+    for (const struct queue *q = s->queues; q; q = q->next)
+        if (!tenant_barred(q->tenant, s->gpu_milli))
+            return heap_top(&q->items);
+    return NULL;
+}
+
+enum demand line_demand(struct plan *p, bool cpus)
+{
+    static const struct place_opts any = { .ignore_promises = true };
+    enum demand demand = DEMAND_NONE;
+
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        const struct shape *s = p->shapes[k];
+        const struct plan_item *i;
+        autofree struct plan_place *places = NULL;
+        uint32_t n;
+        double score;
+
+        if (!s || (cpus ? s->cpu_milli : s->gpu_milli) == 0)
+            continue;
+        i = wants(s);
+        if (!i || plan_never(p, i) != REASON_NONE)
+            continue;
+        demand = DEMAND_STUCK;
+        if (place_may_fit(p, s) &&
+            place_find(p, i, &any, &places, &n, &score))
+            return DEMAND_FITS;
+    }
+    return demand;
+}
