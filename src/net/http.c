@@ -11,7 +11,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 /* libmicrohttpd parses and writes HTTP; it has one epoll descriptor, which the
@@ -244,53 +243,6 @@ static void on_completed(void *cls, struct MHD_Connection *m, void **context,
     free(r);
 }
 
-struct count {
-    unsigned headers, lengths, encodings;
-};
-
-static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind,
-                                    const char *name, const char *value)
-{
-    struct count *n = cls;
-
-    (void) kind;
-    (void) value;
-    n->headers++;
-    n->lengths += !strcasecmp(name, "Content-Length");
-    n->encodings += !strcasecmp(name, "Transfer-Encoding");
-    return MHD_YES;
-}
-
-/* 0, or the status of the refusal. */
-static unsigned head_check(struct http_req *r, struct err *err)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-        r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    struct count n = { 0 };
-    int rc;
-
-    if (!r->target) {
-        (void) err_set(err, ENAMETOOLONG, "URL: longer than %d bytes",
-                       URL_MAX);
-        return 414;
-    }
-    (void) MHD_get_connection_values(r->mhd, MHD_HEADER_KIND, count_header,
-                                     &n);
-    if (n.headers > HTTP_MAX_HEADERS ||
-        (info && info->header_size > HTTP_MAX_HEAD)) {
-        (void) err_set(err, E2BIG, "the head has more than %d headers or %d "
-                       "bytes", HTTP_MAX_HEADERS, HTTP_MAX_HEAD);
-        return 431;
-    }
-    if (n.lengths + n.encodings > 1) {
-        (void) err_set(err, EINVAL, "more than one of Content-Length and "
-                       "Transfer-Encoding");
-        return 400;
-    }
-    rc = url_parse(r->target, &r->url, err);
-    return !rc ? 0 : rc == -E2BIG || rc == -ENAMETOOLONG ? 414 : 400;
-}
-
 /* As the client says; a chunked body says nothing and has 0. */
 static uint64_t content_length(const struct http_req *r)
 {
@@ -311,7 +263,8 @@ static enum MHD_Result queue(struct http_req *r)
     return ok;
 }
 
-static enum MHD_Result on_head(struct http_req *r, const char *method)
+static enum MHD_Result on_head(struct http_req *r, const char *method,
+                               const char *version)
 {
     struct http *h = r->http;
     struct err err = { 0 };
@@ -326,12 +279,14 @@ static enum MHD_Result on_head(struct http_req *r, const char *method)
         http_tls_subject(r->mhd, r->conn->peer.subject,
                          sizeof r->conn->peer.subject);
     }
-    status = head_check(r, &err);
+    status = http_head_check(r, version, &err);
     length = content_length(r);
-    if (status)
+    if (status) {
+        http_add_header(r, "Connection", "close");
         http_problem(r, status, err.text);
-    else
+    } else {
         r->body.max = h->events.head(r, h->arg);
+    }
     if (!r->answer && length > r->body.max)
         r->too_much = true;
     if (r->too_much && !r->answer)
@@ -365,9 +320,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *m,
     struct http *h = cls;
 
     (void) path;
-    (void) version;
     if (r->phase == HTTP_NEW)
-        return on_head(r, method);
+        return on_head(r, method, version);
     if (*len)
         return on_body(r, data, len);
     if (r->phase == HTTP_BODY) {
@@ -456,7 +410,7 @@ static int start(struct http *h, const struct http_conf *conf, int fd,
         MHD_OPTION_CONNECTION_LIMIT, conf->max_connections,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) POOL_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) HTTP_STALL_MS / 1000,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_STRICT_FOR_CLIENT, 0,   /* http_head_check is */
         MHD_OPTION_URI_LOG_CALLBACK, on_target, h,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,

@@ -5,6 +5,8 @@
 
 #include <microhttpd.h>
 
+struct err;
+
 /* http_int - what http.c and http_answer.c share. */
 enum http_phase {
     HTTP_NEW,                          /* the target is known, the head not */
@@ -60,6 +62,11 @@ struct http {
     struct http_stat stat;
 };
 
+/* Is the head one that may be answered?  0 (and r->url is read), or the status
+ * of the refusal.
+ */
+unsigned http_head_check(struct http_req *r, const char *version,
+                         struct err *err);
 /* The CN of the client's certificate when it was given and is good; else "". */
 void http_tls_subject(struct MHD_Connection *c, char *ret, size_t size);
 /* Go on with a suspended connection: MHD looks at it at the end of this turn,
