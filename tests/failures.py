@@ -260,6 +260,11 @@ def start_full(tap):
         tap.ok(r.status == 507 and "full" in r.json["detail"] and
                "\n" not in r.json["detail"],
                "start on a full disk: one line says that it is", r)
+        # The block comes while nothing can be written, and is asked for again.
+        limits = os.path.join(weir.state, "engine", "local", "limits")
+        until(lambda: os.path.exists(limits), "a runner")
+        time.sleep(0.2)
+        tap.equal(weir.proc.poll(), None, "start on a full disk: it goes on")
         os.unlink(mark)
         weir.wait_ready()
         weir.wait_devices()
@@ -794,6 +799,21 @@ def inventory(tap):
                   "then nothing starts on devices that are gone")
         weir.client.post(f"/v1/workloads/{waits}/abort", {})
         weir.client.wait(waits)
+        again = weir.client.submit(dict(
+            fits, run="exit 1",
+            retries={"count": 1, "backoff": "1s"})).json["id"]
+        until(lambda: weir.client.events(type="task.retrying", workload=again),
+              "it to fail once")
+        weir.kill()
+        weirtest.end_all(weir.folder)  # the block is there late
+        time.sleep(1.5)                # longer than it waits
+        weir.devices = "none"
+        weir.start()
+        until(lambda: devices(weir) == 0, "no devices")
+        tap.equal(attempts(weir, again), [1],
+                  "what could start at once waits for the block")
+        weir.client.post(f"/v1/workloads/{again}/abort", {})
+        weir.client.wait(again)
         check_journal(tap, weir, "other devices")
 
 
