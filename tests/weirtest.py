@@ -11,6 +11,7 @@ that only a broken program meets.
 """
 import atexit
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -30,6 +31,15 @@ BUILD = os.path.abspath(os.environ.get("WEIR_BUILD",
 WEIR = os.path.join(BUILD, "weir")
 DEADLINE = float(os.environ.get("WEIR_TEST_DEADLINE", "120"))
 SIM = "sim:4xH100-80GB"
+
+
+@functools.cache
+def for_everybody(program):
+    """A copy that any user can run: the tree may stand in a closed home."""
+    folder = tempfile.mkdtemp(prefix="weir-program-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    return shutil.copy2(program, folder)
 
 
 class Tap:
@@ -129,14 +139,24 @@ def _stat(pid):
     return (rest[0], int(rest[1])) if rest else None
 
 
-def _kind(pid, cmd, links):
+def _program(pid, cmd):
+    """The name of a process's program; under valgrind that of what it runs,
+    which is its first word that is no option.
+    """
     exe = ""
     with contextlib.suppress(OSError):
         exe = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
-    name = os.path.basename(exe)
+    if "/memcheck-" in exe:
+        exe = next((word for word in cmd.decode(errors="replace").split(
+            "\0")[1:] if not word.startswith("-")), "")
+    return os.path.basename(exe)
+
+
+def _kind(pid, cmd, links):
+    name = _program(pid, cmd)
     if name == "weir":
         return "control" if b"\0up\0" in cmd else "client"
-    if name == "weir-runner":
+    if name in ("weir-runner", "weir-runner-dynamic"):
         lock = any(link.endswith("/runner.lock") for link in links)
         return "runner" if lock else "keeper"
     return "task"
@@ -473,7 +493,8 @@ class Weir:
             "user": uid, "group": uid, "extra_groups": []}
         full = dict(os.environ, WEIR_SOCKET=self.socket, WEIR_STATE=self.state,
                     NO_COLOR="1", **(env or {}))
-        r = subprocess.run([WEIR, *args], stdin=subprocess.DEVNULL
+        program = WEIR if uid is None else for_everybody(WEIR)
+        r = subprocess.run([program, *args], stdin=subprocess.DEVNULL
                            if stdin is None else None, input=stdin,
                            capture_output=True, text=True, env=full,
                            cwd="/", timeout=DEADLINE, **user)
