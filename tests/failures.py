@@ -60,9 +60,10 @@ def refused(weir, *args, uid=None):
     """`weir up` that ought to end by itself: (status, its lines)."""
     user = {} if uid is None else {"user": uid, "group": uid,
                                    "extra_groups": []}
-    r = subprocess.run(weir.command(*args), stdin=subprocess.DEVNULL,
-                       capture_output=True, text=True, cwd="/",
-                       timeout=weirtest.DEADLINE, **user)
+    r = subprocess.run(weir.command(*args, uid=uid),
+                       stdin=subprocess.DEVNULL, capture_output=True,
+                       text=True, cwd="/", timeout=weirtest.DEADLINE,
+                       **user)
     return r.returncode, r.stderr.splitlines()
 
 

@@ -34,12 +34,19 @@ SIM = "sim:4xH100-80GB"
 
 
 @functools.cache
-def for_everybody(program):
-    """A copy that any user can run: the tree may stand in a closed home."""
-    folder = tempfile.mkdtemp(prefix="weir-program-")
+def copies():
+    """A folder of programs that any user can run."""
+    folder = tempfile.mkdtemp(prefix="weir-programs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
-    return shutil.copy2(program, folder)
+    for name in ("weir", "weir-runner", "libweir-gate.so"):
+        shutil.copy2(os.path.join(BUILD, name), folder)
+    return folder
+
+
+def program(uid=None):
+    """`weir` for that user: the tree may stand in a home closed to them."""
+    return WEIR if uid is None else os.path.join(copies(), "weir")
 
 
 class Tap:
@@ -181,7 +188,7 @@ def processes(folder):
         while above and above not in found:
             above = parents.get(above)
         if above and pid not in found:
-            found[pid] = _kind(pid, b"", ())
+            found[pid] = _kind(pid, _read(f"/proc/{pid}/cmdline"), ())
     return [Process(pid, kind, _read(f"/proc/{pid}/cmdline").replace(
         b"\0", b" ").decode("utf-8", "replace").strip()[:160])
         for pid, kind in sorted(found.items())]
@@ -411,9 +418,9 @@ class Weir:
     def __exit__(self, *_):
         self.end()
 
-    def command(self, *args):
-        return [WEIR, "up", "--state", self.state, "--socket", self.socket,
-                "--devices", self.devices, *self.args, *args]
+    def command(self, *args, uid=None):
+        return [program(uid or self.uid), "up", "--state", self.state, "--socket",
+                self.socket, "--devices", self.devices, *self.args, *args]
 
     def start(self, wait=True):
         env = dict(os.environ, **self.env)
@@ -493,8 +500,7 @@ class Weir:
             "user": uid, "group": uid, "extra_groups": []}
         full = dict(os.environ, WEIR_SOCKET=self.socket, WEIR_STATE=self.state,
                     NO_COLOR="1", **(env or {}))
-        program = WEIR if uid is None else for_everybody(WEIR)
-        r = subprocess.run([program, *args], stdin=subprocess.DEVNULL
+        r = subprocess.run([program(uid), *args], stdin=subprocess.DEVNULL
                            if stdin is None else None, input=stdin,
                            capture_output=True, text=True, env=full,
                            cwd="/", timeout=DEADLINE, **user)
