@@ -321,6 +321,18 @@ static uint64_t parked_bytes(const struct plan_item *i,
     return sum;
 }
 
+uint64_t item_parked(const struct plan_item *i, const struct plan_node *n)
+{
+    uint64_t sum = 0;
+
+    if (i->state != ITEM_SUSPENDED)
+        return 0;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (i->places[k].node == n)
+            sum += parked_bytes(i, &i->places[k]);
+    return sum;
+}
+
 static void park(struct plan *p, const struct plan_item *i, bool on)
 {
     for (uint32_t k = 0; k < i->nplaces; k++) {

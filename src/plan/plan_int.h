@@ -11,7 +11,8 @@ struct map;
  *     pool.c      nodes and devices: what is free, and the indexes over it
  *     shape.c     needs, interned: shapes and parts
  *     place.c     where a shape fits now, and the best place of these
- *     score.c     how much a place costs: fragmentation, rating, price
+ *     score.c     how much a place costs: fragmentation (frag.c), rating, price
+ *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
  *     line.c      who is next: bands, benches, queues
  *     room.c      who gives way
@@ -237,8 +238,9 @@ void score_init(struct plan *p);
 void score_free(struct plan *p);
 void score_count(struct plan *p, struct shape *s, int more); /* items of it */
 double score_place(struct plan *p, const struct plan_item *i,
-                   const struct plan_node *n, const struct part *part,
+                   struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
+void score_policy(struct plan *p);                 /* ratings may have changed */
 
 /* tenant.c */
 void tenants_init(struct plan *p);
@@ -328,6 +330,9 @@ void items_tick(struct plan *p);                         /* what is due */
 /* Held now, of devices, by its places. */
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,
                       uint32_t n);
+
+/* Bytes of a suspended one in the node's memory, free once it goes on. */
+uint64_t item_parked(const struct plan_item *i, const struct plan_node *n);
 
 /* meter.c: before anything changes, time up to now is counted as it was. */
 void meter_init(struct plan *p);

@@ -1,0 +1,162 @@
+#include "plan/plan_int.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What is held and what is idle is known at all times, per pool and model; so
+ * a stretch of time in which nothing changes is a few products.  Idle time is
+ * sorted by what the line says: nobody waits, those who wait fit nowhere, or
+ * somebody would fit.  What is closed and idle is offered to nobody and counts
+ * nowhere.
+ */
+struct cell {
+    char *pool, *model;
+    uint64_t held, idle;               /* now, thousandths */
+    struct plan_shares shares;
+};
+
+struct meters {
+    struct map *by_name;               /* "model@pool" to its number + 1 */
+    struct cell *cells;
+    uint32_t ncells;
+    uint64_t cpu_held, cpu_idle;
+    struct plan_meter sum;
+};
+
+void meter_init(struct plan *p)
+{
+    p->meters = mem_new(sizeof *p->meters);
+    p->meters->by_name = map_new();
+}
+
+void meter_free(struct plan *p)
+{
+    struct meters *m = p->meters;
+
+    for (uint32_t k = 0; k < m->ncells; k++) {
+        free(m->cells[k].pool);
+        free(m->cells[k].model);
+    }
+    free(m->cells);
+    map_free(m->by_name);
+    free(m);
+}
+
+uint16_t meter_cell(struct plan *p, const char *pool, const char *model)
+{
+    struct meters *m = p->meters;
+    autofree char *name = mem_printf("%s@%s", model, pool);
+    uintptr_t at = (uintptr_t) map_get(m->by_name, name);
+
+    if (at == 0) {
+        m->cells = mem_grow(m->cells, m->ncells + 1, sizeof *m->cells);
+        m->cells[m->ncells++] = (struct cell) {
+            .pool = mem_str(pool), .model = mem_str(model),
+        };
+        at = m->ncells;
+        (void) map_set(m->by_name, name, (void *) at);
+    }
+    return (uint16_t) (at - 1);
+}
+
+void meter_device(struct plan *p, const struct plan_node *n,
+                  const struct device *d, int sign)
+{
+    struct cell *c = &p->meters->cells[d->cell];
+    uint64_t held = 1000 - d->free_milli;
+    uint64_t idle = n->open && d->open ? d->free_milli : 0;
+
+    if (sign > 0) {
+        c->held += held;
+        c->idle += idle;
+    } else {
+        c->held -= held;
+        c->idle -= idle;
+    }
+}
+
+void meter_cpus(struct plan *p, const struct plan_node *n, int sign)
+{
+    struct meters *m = p->meters;
+    uint64_t held = n->cpu_milli - n->cpu_free;
+    uint64_t idle = n->open ? n->cpu_free : 0;
+
+    if (sign > 0) {
+        m->cpu_held += held;
+        m->cpu_idle += idle;
+    } else {
+        m->cpu_held -= held;
+        m->cpu_idle -= idle;
+    }
+}
+
+static void count(struct plan_shares *s, uint64_t held, uint64_t idle,
+                  enum demand demand, uint64_t ms)
+{
+    s->used += held * ms;
+    switch (demand) {
+    case DEMAND_NONE:
+        s->idle_nodemand += idle * ms;
+        break;
+    case DEMAND_STUCK:
+        s->idle_frag += idle * ms;
+        break;
+    case DEMAND_FITS:
+        s->waste += idle * ms;
+        break;
+    }
+}
+
+void meter_advance(struct plan *p, uint64_t to_ms)
+{
+    struct meters *m = p->meters;
+    enum demand demand;
+    uint64_t ms;
+
+    if (to_ms <= p->now_ms)
+        return;
+    ms = to_ms - p->now_ms;
+    demand = line_demand(p, false);
+    for (uint32_t k = 0; k < m->ncells; k++) {
+        struct cell *c = &m->cells[k];
+
+        count(&c->shares, c->held, c->idle, demand, ms);
+        count(&m->sum.devices, c->held, c->idle, demand, ms);
+    }
+    count(&m->sum.cpus, m->cpu_held, m->cpu_idle, line_demand(p, true), ms);
+}
+
+void meter_suspending(struct plan *p, uint64_t milli_ms)
+{
+    p->meters->sum.suspending += milli_ms;
+}
+
+void plan_meter(const struct plan *p, struct plan_meter *ret)
+{
+    *ret = p->meters->sum;
+}
+
+void plan_meter_each(const struct plan *p, plan_meter_f cb, void *arg)
+{
+    const struct meters *m = p->meters;
+
+    for (uint32_t k = 0; k < m->ncells; k++)
+        cb(m->cells[k].pool, m->cells[k].model, &m->cells[k].shares, arg);
+}
+
+void plan_meter_load(struct plan *p, const struct plan_meter *m)
+{
+    p->meters->sum = *m;
+}
+
+int plan_meter_load_one(struct plan *p, const char *pool, const char *model,
+                        const struct plan_shares *s)
+{
+    uint16_t at = meter_cell(p, pool, model);
+
+    p->meters->cells[at].shares = *s;
+    return 0;
+}

@@ -1,0 +1,354 @@
+#include "plan/pool.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Where an item fits now, and the best of these places.
+ *
+ * Whether a rank fits is exact.  Which of the nodes where it fits are compared
+ * is bounded: from the tightest buckets first, a few of each, COMPARED in all;
+ * in a small pool every one.  A shape that fitted nowhere asks next time only
+ * the nodes where room was made since.
+ */
+enum {
+    SMALL = 256,                       /* nodes: all are compared */
+    COMPARED = 24,                     /* of a family */
+    OF_BUCKET = 6,
+};
+
+static const struct place_opts NO_OPTS;
+
+/* ---- does it fit? ---- */
+
+bool place_family(const struct family *f, const struct part *q)
+{
+    if (q->devices == 0)
+        return true;
+    return f->ndevices >= q->devices && f->memory >= q->need.gpu_memory &&
+           (q->need.nmodels == 0 || (f->models & q->models));
+}
+
+/* Devices of the node that would do for a rank, at most `enough`. */
+static uint32_t devices_for(const struct plan *p, const struct plan_node *n,
+                            const struct part *q, uint32_t enough)
+{
+    uint32_t count = 0;
+
+    for (uint32_t k = 0; k < n->ndevices && count < enough; k++) {
+        const struct device *d = &n->devices[k];
+
+        count += d->open && d->free_milli >= q->milli &&
+                 need_matches_device(p, d, q);
+    }
+    return count;
+}
+
+bool place_fits(const struct plan *p, const struct plan_node *n,
+                const struct part *q, uint64_t more, bool closed)
+{
+    if ((!n->open && !closed) || n->cpu_free < q->need.cpu_milli ||
+        n->memory_held + n->parked + q->need.memory > n->memory + more ||
+        n->free_most < q->milli ||
+        !need_matches_node(n, q))
+        return false;
+    if (q->devices == 0)
+        return true;
+    if (!place_family(n->family, q))
+        return false;
+    if (n->family->uniform)
+        return q->milli < 1000 || n->free_whole >= q->devices;
+    return devices_for(p, n, q, q->devices) >= q->devices;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
+                     const struct part *q, bool closed)
+{
+    uint64_t ranks = UINT32_MAX, devices = 0;
+
+    if (!place_fits(p, n, q, 0, closed))
+        return 0;
+    if (q->need.cpu_milli)
+        ranks = smaller(ranks, n->cpu_free / q->need.cpu_milli);
+    if (q->need.memory)
+        ranks = smaller(ranks, n->memory_free / q->need.memory);
+    if (q->devices == 0)
+        return (uint32_t) ranks;
+    for (uint32_t k = 0; k < n->ndevices; k++)
+        if (n->devices[k].open && need_matches_device(p, &n->devices[k], q))
+            devices += n->devices[k].free_milli / q->milli;
+    return (uint32_t) smaller(ranks, devices / q->devices);
+}
+
+/* A suspended item goes on where its state is, or at another node to which
+ * state can be moved.
+ */
+static bool may_go(const struct plan_item *i, const struct plan_node *n)
+{
+    if (!i || i->state != ITEM_SUSPENDED || i->nplaces == 0)
+        return true;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (i->places[k].node == n)
+            return true;
+    return n->roams && i->places[0].node->roams;
+}
+
+bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
+               double *ret_score)
+{
+    if (!place_fits(s->p, n, s->part, item_parked(s->item, n),
+                    s->o->ignore_closed) || !may_go(s->item, n))
+        return false;
+    memset(ret, 0, sizeof *ret);
+    ret->part = (uint32_t) (s->part - s->shape->parts);
+    *ret_score = score_place(s->p, s->item, n, s->part, ret);
+    return n->promised == 0 || s->o->ignore_promises ||
+           promise_allows(s->p, s->item, n, s->part, ret);
+}
+
+/* ---- one rank ---- */
+
+static bool better(const struct search *s, double score,
+                   const struct plan_node *n)
+{
+    if (!s->found || score < s->score)
+        return true;
+    return score <= s->score && strcmp(n->name, s->best.node->name) < 0;
+}
+
+/* true: it fits there, whether or not it is the best so far. */
+static bool consider(struct search *s, struct plan_node *n)
+{
+    struct plan_place place;
+    double score;
+
+    if (!place_try(s, n, &place, &score))
+        return false;
+    s->seen++;
+    if (better(s, score, n)) {
+        s->best = place;
+        s->score = score;
+        s->found = true;
+    }
+    return true;
+}
+
+/* false: enough of this family was compared. */
+static bool walk_bucket(struct search *s, const struct family *f,
+                        const struct bits *b, bool all)
+{
+    uint32_t k = bits_next(b, 0, f->nnodes), fit = 0;
+
+    for (; k != UINT32_MAX; k = bits_next(b, k + 1, f->nnodes)) {
+        fit += consider(s, f->nodes[k]);
+        if (all)
+            continue;
+        if (s->seen >= COMPARED)
+            return false;
+        if (fit >= OF_BUCKET)
+            break;
+    }
+    return true;
+}
+
+/* From the fewest CPUs that do to the most; without devices the other way
+ * round where there are some, as their CPUs are to be left to them.
+ */
+static bool walk_row(struct search *s, const struct family *f,
+                     const struct bits *row, bool all)
+{
+    unsigned first = pool_cpu_class(s->part->need.cpu_milli);
+    bool down = s->part->devices == 0 && f->ndevices > 0;
+
+    for (unsigned k = first; k < POOL_CPU; k++) {
+        unsigned c = down ? POOL_CPU - 1 - (k - first) : k;
+
+        if (row[c].count && !walk_bucket(s, f, &row[c], all))
+            return false;
+    }
+    return true;
+}
+
+static void walk_family(struct search *s, struct family *f, bool all)
+{
+    const struct part *q = s->part;
+    uint32_t from = q->milli < 1000 ? q->devices : smaller(q->devices,
+                                                           POOL_WHOLE - 1);
+
+    pool_ready(f);
+    if (s->o->ignore_closed) {
+        for (uint32_t k = 0; k < f->nnodes; k++)
+            (void) consider(s, f->nodes[k]);
+        return;
+    }
+    if (q->devices && q->milli < 1000)
+        for (unsigned k = q->milli * POOL_PART / 1000; k < POOL_PART; k++)
+            if (!walk_row(s, f, f->part[k], all))
+                return;
+    for (uint32_t w = from; w < POOL_WHOLE; w++)
+        if (!walk_row(s, f, f->whole[w], all))
+            return;
+}
+
+static bool find_one(struct search *s)
+{
+    struct pool *o = s->p->pool;
+    bool all = o->live < SMALL;
+
+    if (s->o->only)
+        return consider(s, s->p->nodes[s->o->only->index]);
+    for (uint32_t k = 0; k < o->nfamilies; k++) {
+        s->seen = 0;
+        if (o->families[k]->nnodes && place_family(o->families[k], s->part))
+            walk_family(s, o->families[k], all);
+    }
+    return s->found;
+}
+
+/* ---- quick answers ---- */
+
+static bool bits_fit(const struct plan *p, const struct family *f,
+                     const struct bits *row, const struct part *q)
+{
+    for (unsigned c = pool_cpu_class(q->need.cpu_milli); c < POOL_CPU; c++) {
+        uint32_t k = bits_next(&row[c], 0, f->nnodes);
+
+        for (; k != UINT32_MAX; k = bits_next(&row[c], k + 1, f->nnodes))
+            if (place_fits(p, f->nodes[k], q, f->nodes[k]->parked, false))
+                return true;
+    }
+    return false;
+}
+
+static bool family_fits(const struct plan *p, struct family *f,
+                        const struct part *q)
+{
+    uint32_t from = (uint32_t) smaller(q->devices, POOL_WHOLE - 1);
+
+    pool_ready(f);
+    for (uint32_t w = POOL_WHOLE; w-- > from;)
+        if (bits_fit(p, f, f->whole[w], q))
+            return true;
+    if (q->devices == 0 || q->milli == 1000)
+        return false;
+    for (unsigned k = q->milli * POOL_PART / 1000; k < POOL_PART; k++)
+        if (bits_fit(p, f, f->part[k], q))
+            return true;
+    return false;
+}
+
+/* Only nodes where room was made since; false: it is not known any more. */
+static bool ask_ring(const struct plan *p, const struct shape *s, bool *ret)
+{
+    const struct pool *o = p->pool;
+
+    if (s->nowhere_at == 0 || o->gave - s->nowhere_at >= POOL_RING)
+        return false;
+    *ret = false;
+    for (uint64_t k = s->nowhere_at + 1; k <= o->gave && !*ret; k++) {
+        const struct plan_node *n = p->nodes[o->ring[k % POOL_RING]];
+
+        *ret = n && place_fits(p, n, &s->parts[0], n->parked, false);
+    }
+    return true;
+}
+
+static bool one_may_fit(const struct plan *p, struct shape *s)
+{
+    bool fits = false;
+
+    if (!ask_ring(p, s, &fits)) {
+        for (uint32_t k = 0; k < p->pool->nfamilies && !fits; k++)
+            fits = place_family(p->pool->families[k], &s->parts[0]) &&
+                   family_fits(p, p->pool->families[k], &s->parts[0]);
+        s->nowhere_at = 0;
+    }
+    if (!fits)
+        s->nowhere_at = p->pool->gave;
+    return fits;
+}
+
+bool place_may_fit(const struct plan *p, const struct shape *s)
+{
+    /* What a shape knows about where it fits is a note, not its state. */
+    if (s->simple)
+        return one_may_fit(p, p->shapes[s->index]);
+    return gang_may_fit(p, s);
+}
+
+bool place_helps(const struct plan *p, const struct plan_node *n,
+                 const struct shape *s)
+{
+    for (uint32_t k = 0; k < s->nparts; k++)
+        if (place_fits(p, n, &s->parts[k], n->parked, false))
+            return true;
+    return false;
+}
+
+/* ---- all ranks ---- */
+
+/* Back to where its state is, rank by rank. */
+static bool find_back(struct search *s, struct plan_place **ret,
+                      uint32_t *ret_n, double *ret_score)
+{
+    const struct plan_item *i = s->item;
+    struct plan_place *list = mem_array(i->nplaces, sizeof *list);
+    uint32_t n = 0;
+    double sum = 0, score;
+
+    while (n < i->nplaces) {
+        s->part = &s->shape->parts[i->places[n].part];
+        if (!place_try(s, i->places[n].node, &list[n], &score))
+            break;
+        sum += score;
+        pool_take(s->p, s->shape, &list[n++]);
+    }
+    for (uint32_t k = n; k-- > 0;)
+        pool_undo(s->p, s->shape, &list[k]);
+    if (n < i->nplaces) {
+        free(list);
+        return false;
+    }
+    *ret = list;
+    *ret_n = n;
+    *ret_score = sum;
+    return true;
+}
+
+static bool bound(const struct plan_item *i)
+{
+    if (i->state != ITEM_SUSPENDED || i->nplaces == 0)
+        return false;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (!i->places[k].node->roams)
+            return true;
+    return false;
+}
+
+bool place_find(struct plan *p, const struct plan_item *i,
+                const struct place_opts *o, struct plan_place **ret,
+                uint32_t *ret_n, double *ret_score)
+{
+    struct search s = {
+        .p = p, .item = i, .shape = i->shape, .part = &i->shape->parts[0],
+        .o = o ? o : &NO_OPTS,
+    };
+
+    if (bound(i))
+        return find_back(&s, ret, ret_n, ret_score);
+    if (!i->shape->simple)
+        return gang_find(&s, ret, ret_n, ret_score);
+    if (!s.o->ignore_closed && !s.o->only && !place_may_fit(p, i->shape))
+        return false;
+    if (!find_one(&s))
+        return false;
+    *ret = mem_dup(&s.best, sizeof s.best);
+    *ret_n = 1;
+    *ret_score = s.score;
+    return true;
+}

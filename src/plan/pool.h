@@ -1,0 +1,105 @@
+#pragma once
+
+#include "plan/plan_int.h"
+
+/* pool - the nodes, and indexes over what is free on them.
+ *
+ * A family holds the nodes of one pool with equal devices.  Its open nodes
+ * stand in buckets by the number of wholly free devices and by free CPUs, and
+ * those with a partly used device also in buckets by the largest share that is
+ * left on such a one.  A bucket is a set of bits in the order of names: looking
+ * for the first few nodes that fit is a walk over few words, whatever the size
+ * of the pool, and what it finds depends on the state and not on its history.
+ *
+ * `gave` counts the times that room was made; the nodes where it was made last
+ * stand in a ring, so that who fitted nowhere before asks only those.
+ */
+enum {
+    POOL_WHOLE = 17,                   /* 0..15 free devices; 16 and more */
+    POOL_PART = 8,                     /* eighths of a device */
+    POOL_CPU = 8,                      /* under 1 CPU, 1, 2-3, 4-7, ... 64- */
+    POOL_RING = 4096,
+};
+
+struct bits {
+    uint64_t *words;                   /* NULL: none was ever set */
+    uint64_t *groups;                  /* bit k: words[k] is not 0 */
+    uint32_t count;
+};
+
+struct family {
+    char *key;
+    uint32_t ndevices;
+    uint16_t pool_number;
+    uint64_t models;                   /* bit k: some device is of model k */
+    uint64_t memory;                   /* of the largest device */
+    bool uniform;                      /* all devices are alike */
+    bool stale;                        /* order and buckets are to be made */
+    struct plan_node **nodes;          /* by name, once made */
+    uint32_t nnodes, cap;
+    struct bits whole[POOL_WHOLE][POOL_CPU];
+    struct bits part[POOL_PART][POOL_CPU];
+};
+
+/* How many nodes are of a kind, and one without a name that is: open, empty,
+ * with its own copies of devices and labels.
+ */
+struct node_kind {
+    struct plan_node like;
+    char *key;
+    uint32_t count, index;
+};
+
+struct pool {
+    struct family **families;
+    uint32_t nfamilies, families_cap;
+    struct map *families_by_key;
+    struct node_kind **kinds;
+    uint32_t nkinds, kinds_cap;
+    struct map *kinds_by_key;
+    char **pools, **domains;           /* numbered */
+    uint32_t npools, ndomains;
+    uint32_t live;                     /* nodes */
+    uint64_t gave;
+    uint32_t ring[POOL_RING];          /* where, in plan.nodes */
+};
+
+/* Sort and fill again when nodes came or went. */
+void pool_ready(struct family *f);
+unsigned pool_cpu_class(uint64_t cpu_milli);
+/* The first node at or after `from` in the bucket, or UINT32_MAX. */
+uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size);
+void pool_gave(struct plan *p, const struct plan_node *n);
+/* Take back what was only tried: nobody got room by it. */
+void pool_undo(struct plan *p, const struct shape *s,
+               const struct plan_place *place);
+
+/* ---- place.c, for gang.c ---- */
+
+/* One rank looks for its place. */
+struct search {
+    struct plan *p;
+    const struct plan_item *item;
+    const struct shape *shape;
+    const struct part *part;
+    const struct place_opts *o;
+    uint32_t seen;                     /* places compared so far */
+    bool found;
+    struct plan_place best;
+    double score;
+};
+
+/* Could a device of the family do?  Always, when none is wanted. */
+bool place_family(const struct family *f, const struct part *q);
+/* Has the node room for one rank now?  `more`: memory that would come free. */
+bool place_fits(const struct plan *p, const struct plan_node *n,
+                const struct part *q, uint64_t more, bool closed);
+/* ... for how many? */
+uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
+                     const struct part *q, bool closed);
+/* Fits, is open to the item and not promised away: its place and score. */
+bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
+               double *ret_score);
+bool gang_find(struct search *s, struct plan_place **ret, uint32_t *ret_n,
+               double *ret_score);
+bool gang_may_fit(const struct plan *p, const struct shape *s);

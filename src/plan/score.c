@@ -1,0 +1,357 @@
+#include "plan/pool.h"
+
+#include "base/mem.h"
+#include "plan/frag.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a place costs, in devices: what typical work could use of the node
+ * before and after (frag.h), how much slower the device is than the best there
+ * is, and, for work without a device, the CPUs that devices will want back.
+ *
+ * What is typical is what is here now, waiting, held or running: a restarted
+ * plan knows it at once.  Needs are rounded and counts are taken in steps of
+ * about a half, so that the list changes seldom; it depends on the state alone.
+ */
+enum {
+    TYPES = 32,                        /* the most frequent ones count */
+    ROUND_MILLI = 50,
+};
+
+/* A device of half the speed is as bad as eight devices lost: the speed of
+ * what starts now counts more than what may come.
+ */
+static const double SLOW = 8;
+
+struct typical {
+    int64_t cpu;
+    uint64_t models;
+    uint32_t milli, gpus;
+    uint64_t count;                    /* ranks of items that are here */
+};
+
+struct scorer {
+    struct typical **all;
+    uint32_t nall, cap;
+    uint64_t cpu, milli;               /* of all ranks with devices */
+    double cpu_per_milli;              /* rounded */
+    struct frag_types types;           /* the first TYPES of them */
+    uint64_t epoch;                    /* how often `types` was made */
+    bool stale;
+    uint16_t *left;                    /* of a node's devices */
+    uint32_t left_cap;
+    double *ratings;                   /* of each model */
+    uint32_t nratings;
+    double best;
+};
+
+/* ---- what is typical ---- */
+
+/* Steps as people ask: 1, 2, 3, 4, 6, 8, 12, 16 ...; never less. */
+static int64_t round_cpu(uint64_t milli)
+{
+    uint64_t step = 1000;
+
+    while (step < milli) {
+        if (step + step / 2 >= milli && step >= 2000)
+            return (int64_t) (step + step / 2);
+        step *= 2;
+    }
+    return milli == 0 ? 0 : (int64_t) step;
+}
+
+/* The count to the next lower of 1, 2, 3, 4, 6, 8, 12 ... */
+static uint64_t round_count(uint64_t count)
+{
+    uint64_t step = 1;
+
+    if (count < 2)
+        return count;
+    while (step * 2 <= count)
+        step *= 2;
+    return step + (count - step >= step / 2 ? step / 2 : 0);
+}
+
+/* To four binary digits. */
+static double round_ratio(double v)
+{
+    int e = 0;
+    double m = frexp(v, &e);
+
+    return ldexp(floor(m * 16) / 16, e);
+}
+
+static struct typical *typical_of(struct scorer *c, const struct part *q)
+{
+    struct typical want = {
+        .cpu = round_cpu(q->need.cpu_milli), .models = q->models,
+        .milli = q->milli, .gpus = q->devices,
+    };
+    struct typical *t;
+
+    if (want.milli < FRAG_WHOLE)
+        want.milli = (want.milli + ROUND_MILLI - 1) / ROUND_MILLI *
+                     ROUND_MILLI;
+    for (uint32_t k = 0; k < c->nall; k++) {
+        t = c->all[k];
+        if (t->cpu == want.cpu && t->models == want.models &&
+            t->milli == want.milli && t->gpus == want.gpus)
+            return t;
+    }
+    if (c->nall == c->cap) {
+        c->cap = c->cap ? 2 * c->cap : 32;
+        c->all = mem_grow(c->all, c->cap, sizeof(*c->all));
+    }
+    t = mem_dup(&want, sizeof want);
+    c->all[c->nall++] = t;
+    return t;
+}
+
+void score_count(struct plan *p, struct shape *s, int more)
+{
+    struct scorer *c = p->scorer;
+    double ratio;
+
+    for (uint32_t k = 0; k < s->nparts; k++) {
+        struct part *q = &s->parts[k];
+        uint64_t ranks = (uint64_t) q->count * (uint64_t) (int64_t) more;
+        uint64_t before;
+
+        if (q->devices == 0)
+            continue;
+        if (!q->typical)
+            q->typical = typical_of(c, q);
+        before = round_count(q->typical->count);
+        q->typical->count += ranks;
+        c->stale |= before != round_count(q->typical->count);
+        c->cpu += ranks * q->need.cpu_milli;
+        c->milli += ranks * q->devices * q->milli;
+    }
+    ratio = c->milli ? round_ratio((double) c->cpu / (double) c->milli) : 0;
+    c->stale |= ratio < c->cpu_per_milli || ratio > c->cpu_per_milli;
+    c->cpu_per_milli = ratio;
+}
+
+static int by_count(const void *va, const void *vb)
+{
+    const struct typical *a = *(const struct typical *const *) va;
+    const struct typical *b = *(const struct typical *const *) vb;
+    uint64_t na = round_count(a->count), nb = round_count(b->count);
+
+    if (na != nb)
+        return na < nb ? 1 : -1;
+    if (a->gpus != b->gpus)
+        return a->gpus < b->gpus ? -1 : 1;
+    if (a->milli != b->milli)
+        return a->milli < b->milli ? -1 : 1;
+    if (a->cpu != b->cpu)
+        return a->cpu < b->cpu ? -1 : 1;
+    return a->models < b->models ? -1 : a->models > b->models;
+}
+
+static void learn(struct scorer *c)
+{
+    struct frag_types *t = &c->types;
+    double all = 0;
+
+    if (!c->stale)
+        return;
+    qsort(c->all, c->nall, sizeof(*c->all), by_count);
+    t->count = t->nsizes = 0;
+    t->cpu_per_milli = c->cpu_per_milli;
+    for (uint32_t k = 0; k < c->nall && k < TYPES && c->all[k]->count; k++) {
+        const struct typical *y = c->all[k];
+        double weight = (double) round_count(y->count);
+
+        t->items[t->count++] = (struct frag_type) {
+            .cpu = y->cpu, .models = y->models, .weight = weight,
+            .size = frag_size(t, (uint16_t) y->milli),
+            .gpus = (uint8_t) (y->gpus > UINT8_MAX ? UINT8_MAX : y->gpus),
+        };
+        all += weight;
+    }
+    for (size_t k = 0; k < t->count; k++)
+        t->items[k].weight /= all;
+    c->epoch++;
+    c->stale = false;
+}
+
+/* ---- what is usable ---- */
+
+static void copy_left(struct scorer *c, const struct plan_node *n)
+{
+    if (c->left_cap < n->ndevices) {
+        c->left_cap = n->ndevices;
+        c->left = mem_grow(c->left, c->left_cap, sizeof(*c->left));
+    }
+    for (uint32_t k = 0; k < n->ndevices; k++)
+        c->left[k] = (uint16_t) (n->devices[k].open ?
+                                 n->devices[k].free_milli : 0);
+}
+
+static double usable(const struct scorer *c, const struct plan_node *n,
+                     uint64_t cpu_taken)
+{
+    struct frag_node f = {
+        .left = c->left, .gpus = n->ndevices, .models = n->family->models,
+        .cpu = (int64_t) (n->cpu_free - cpu_taken),
+    };
+
+    return frag_usable(&c->types, &f);
+}
+
+/* As the node stands; kept until it changes. */
+static double usable_now(struct scorer *c, struct plan_node *n)
+{
+    if (n->usable_at != c->epoch) {
+        n->usable = n->free_milli ? usable(c, n, 0) : 0;
+        n->usable_at = c->epoch;
+    }
+    return n->usable;
+}
+
+/* ---- devices ---- */
+
+static bool device_fits(const struct plan *p, const struct plan_node *n,
+                        uint32_t k, const struct part *part, uint16_t left)
+{
+    return left >= part->milli && n->devices[k].open &&
+           need_matches_device(p, &n->devices[k], part);
+}
+
+static double take_whole(struct plan *p, const struct plan_node *n,
+                         const struct part *part, struct plan_place *place)
+{
+    struct scorer *c = p->scorer;
+
+    for (uint32_t k = 0; k < n->ndevices; k++) {
+        if (place->ndevices == part->devices)
+            break;
+        if (!device_fits(p, n, k, part, c->left[k]))
+            continue;
+        c->left[k] = 0;
+        place->device[place->ndevices++] = (uint16_t) k;
+    }
+    return usable(c, n, part->need.cpu_milli);
+}
+
+/* The device where least is lost; devices with as much left are alike. */
+static double take_share(struct plan *p, const struct plan_node *n,
+                         const struct part *part, struct plan_place *place)
+{
+    struct scorer *c = p->scorer;
+    double best = -1;
+
+    for (uint32_t k = 0; k < n->ndevices; k++) {
+        uint16_t left = c->left[k];
+        uint32_t same = 0;
+        double v;
+
+        if (!device_fits(p, n, k, part, left))
+            continue;
+        while (same < k && (c->left[same] != left ||
+                            n->devices[same].model != n->devices[k].model))
+            same++;
+        if (same < k && device_fits(p, n, same, part, left))
+            continue;
+        c->left[k] = (uint16_t) (left - part->milli);
+        v = usable(c, n, part->need.cpu_milli);
+        c->left[k] = left;
+        if (v > best) {
+            best = v;
+            place->device[0] = (uint16_t) k;
+            place->ndevices = 1;
+        }
+    }
+    return best;
+}
+
+/* ---- ratings ---- */
+
+void score_policy(struct plan *p)
+{
+    p->scorer->nratings = 0;
+}
+
+static void rate(struct plan *p)
+{
+    struct scorer *c = p->scorer;
+
+    if (c->nratings == p->nmodels)
+        return;
+    c->ratings = mem_grow(c->ratings, p->nmodels, sizeof(*c->ratings));
+    c->best = 0;
+    for (uint32_t m = 0; m < p->nmodels; m++) {
+        c->ratings[m] = policy_rating(&p->policy, p->models[m]);
+        if (c->ratings[m] > c->best)
+            c->best = c->ratings[m];
+    }
+    c->nratings = p->nmodels;
+}
+
+/* Devices that typical work would lack for the CPUs that ranks without a
+ * device hold here, this one included.
+ */
+static double starved(const struct scorer *c, const struct plan_node *n,
+                      const struct part *part)
+{
+    double want = (double) n->ndevices * 1000 * c->cpu_per_milli;
+    double left = (double) n->cpu_milli - (double) n->cpu_alone -
+                  (double) part->need.cpu_milli;
+
+    if (n->ndevices == 0 || left >= want || c->cpu_per_milli <= 0)
+        return 0;
+    return (want - (left > 0 ? left : 0)) / c->cpu_per_milli;
+}
+
+double score_place(struct plan *p, const struct plan_item *i,
+                   struct plan_node *n, const struct part *part,
+                   struct plan_place *place)
+{
+    struct scorer *c = p->scorer;
+    double before, after, cost;
+
+    (void) i;
+    learn(c);
+    rate(p);
+    place->node = n;
+    place->ndevices = 0;
+    copy_left(c, n);
+    before = usable_now(c, n);
+    if (part->devices == 0) {
+        after = n->free_milli ? usable(c, n, part->need.cpu_milli) : 0;
+        return (before - after + starved(c, n, part)) / 1000;
+    }
+    if (part->milli == FRAG_WHOLE)
+        after = take_whole(p, n, part, place);
+    else
+        after = take_share(p, n, part, place);
+    cost = (before - after) / 1000;
+    if (place->ndevices) {
+        double rating = c->ratings[n->devices[place->device[0]].model];
+
+        cost += SLOW * part->devices * (c->best / rating - 1);
+    }
+    return cost;
+}
+
+void score_init(struct plan *p)
+{
+    p->scorer = mem_new(sizeof *p->scorer);
+    p->scorer->types.items = mem_array(TYPES, sizeof(struct frag_type));
+    p->scorer->epoch = 1;
+}
+
+void score_free(struct plan *p)
+{
+    struct scorer *c = p->scorer;
+
+    for (uint32_t k = 0; k < c->nall; k++)
+        free(c->all[k]);
+    free(c->all);
+    free(c->types.items);
+    free(c->left);
+    free(c->ratings);
+    free(c);
+}

@@ -1,0 +1,282 @@
+#include "plan/plan_int.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Equal needs are one shape: found by a hash of everything that counts, and
+ * compared in full, as two may have the same hash.
+ */
+
+/* From this number on models share one bit, and their names are compared. */
+enum { LAST_BIT = 63 };
+
+/* ---- hash and compare ---- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t mix_texts(uint64_t h, const char *const *list, uint32_t n)
+{
+    h = mix(h, n);
+    for (uint32_t i = 0; i < n; i++) {
+        for (const char *c = list[i]; *c; c++)
+            h = (h ^ (unsigned char) *c) * UINT64_C(0x100000001b3);
+        h = mix(h, 0xff);
+    }
+    return h;
+}
+
+/* At least one rank; no fewer at most than at least. */
+static uint32_t least(const struct plan_part *q)
+{
+    return q->count ? q->count : 1;
+}
+
+static uint32_t most(const struct plan_part *q)
+{
+    return q->max > least(q) ? q->max : least(q);
+}
+
+static uint64_t hash_of(const struct plan_item_spec *spec)
+{
+    uint64_t h = mix(spec->near, spec->one_pool);
+
+    for (uint32_t k = 0; k < spec->nparts; k++) {
+        const struct plan_part *q = &spec->parts[k];
+        const struct plan_need *n = &q->need;
+
+        h = mix(mix(mix(h, least(q)), most(q)), n->gpu_milli);
+        h = mix(mix(mix(h, n->cpu_milli), n->memory), n->gpu_memory);
+        h = mix_texts(h, n->models, n->nmodels);
+        h = mix_texts(h, n->labels, n->nlabels);
+    }
+    return h;
+}
+
+static bool same_texts(const char *const *a, uint32_t na,
+                       const char *const *b, uint32_t nb)
+{
+    if (na != nb)
+        return false;
+    for (uint32_t i = 0; i < na; i++)
+        if (strcmp(a[i], b[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool same_need(const struct plan_need *a, const struct plan_need *b)
+{
+    return a->gpu_milli == b->gpu_milli && a->cpu_milli == b->cpu_milli &&
+           a->memory == b->memory && a->gpu_memory == b->gpu_memory &&
+           same_texts(a->models, a->nmodels, b->models, b->nmodels) &&
+           same_texts(a->labels, a->nlabels, b->labels, b->nlabels);
+}
+
+static bool same(const struct shape *s, const struct plan_item_spec *spec)
+{
+    if (s->nparts != spec->nparts || s->near != spec->near ||
+        s->one_pool != spec->one_pool)
+        return false;
+    for (uint32_t k = 0; k < s->nparts; k++)
+        if (s->parts[k].count != least(&spec->parts[k]) ||
+            s->parts[k].max != most(&spec->parts[k]) ||
+            !same_need(&s->parts[k].need, &spec->parts[k].need))
+            return false;
+    return true;
+}
+
+/* ---- models ---- */
+
+static bool names_model(const struct part *q, const char *model)
+{
+    for (uint32_t i = 0; i < q->need.nmodels; i++)
+        if (strcasecmp(q->need.models[i], model) == 0)
+            return true;
+    return q->need.nmodels == 0;
+}
+
+static void part_models(const struct plan *p, struct part *q)
+{
+    q->models = 0;
+    for (uint32_t m = 0; m < p->nmodels; m++)
+        if (names_model(q, p->models[m]))
+            q->models |= UINT64_C(1) << (m < LAST_BIT ? m : LAST_BIT);
+}
+
+void shape_models(struct plan *p)
+{
+    for (uint32_t i = 0; i < p->nshapes; i++) {
+        struct shape *s = p->shapes[i];
+
+        score_count(p, s, -(int) s->refs);
+        for (uint32_t k = 0; k < s->nparts; k++) {
+            part_models(p, &s->parts[k]);
+            s->parts[k].typical = NULL;
+        }
+        score_count(p, s, (int) s->refs);
+    }
+}
+
+bool need_matches_device(const struct plan *p, const struct device *d,
+                         const struct part *part)
+{
+    if (d->memory < part->need.gpu_memory)
+        return false;
+    if (part->need.nmodels == 0)
+        return true;
+    if (d->model < LAST_BIT)
+        return part->models >> d->model & 1;
+    return names_model(part, p->models[d->model]);
+}
+
+bool need_matches_node(const struct plan_node *n, const struct part *part)
+{
+    for (uint32_t i = 0; i < part->need.nlabels; i++) {
+        uint32_t k = 0;
+
+        while (k < n->nlabels &&
+               strcmp(n->labels[k], part->need.labels[i]) != 0)
+            k++;
+        if (k == n->nlabels)
+            return false;
+    }
+    return true;
+}
+
+/* ---- make and free ---- */
+
+static const char *const *copy_texts(const char *const *list, uint32_t n)
+{
+    char **ret = n ? mem_array(n, sizeof *ret) : NULL;
+
+    for (uint32_t i = 0; i < n; i++)
+        ret[i] = mem_str(list[i]);
+    return (const char *const *) ret;
+}
+
+static void free_texts(const char *const *list, uint32_t n)
+{
+    union {
+        const char *const *in;
+        char **out;
+    } u = { .in = list };
+
+    for (uint32_t i = 0; i < n; i++)
+        free(u.out[i]);
+    free(u.out);
+}
+
+static void make_part(struct plan *p, struct part *q,
+                      const struct plan_part *from)
+{
+    const struct plan_need *n = &from->need;
+
+    q->need = *n;
+    q->need.models = copy_texts(n->models, n->nmodels);
+    q->need.labels = copy_texts(n->labels, n->nlabels);
+    q->count = least(from);
+    q->max = most(from);
+    if (n->gpu_milli >= 1000) {
+        q->devices = n->gpu_milli / 1000;
+        q->milli = 1000;
+    } else if (n->gpu_milli > 0) {
+        q->devices = 1;
+        q->milli = n->gpu_milli;
+    }
+    part_models(p, q);
+}
+
+static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
+                          uint64_t hash)
+{
+    struct shape *s = mem_new(sizeof *s);
+
+    s->hash = hash;
+    s->nparts = spec->nparts;
+    s->parts = mem_array(s->nparts, sizeof *s->parts);
+    s->near = spec->near;
+    s->one_pool = spec->one_pool;
+    for (uint32_t k = 0; k < s->nparts; k++) {
+        struct part *q = &s->parts[k];
+
+        make_part(p, q, &spec->parts[k]);
+        s->ranks += q->count;
+        s->gpu_milli += (uint64_t) q->count * q->devices * q->milli;
+        s->cpu_milli += q->count * q->need.cpu_milli;
+        s->memory += q->count * q->need.memory;
+    }
+    s->simple = s->nparts == 1 && s->parts[0].max == 1;
+    if (p->nshapes == p->shapes_cap) {
+        p->shapes_cap = p->shapes_cap ? 2 * p->shapes_cap : 16;
+        p->shapes = mem_grow(p->shapes, p->shapes_cap, sizeof(*p->shapes));
+    }
+    s->index = p->nshapes;
+    p->shapes[p->nshapes++] = s;
+    s->next = map_get_id(p->shapes_by_hash, hash);
+    (void) map_set_id(p->shapes_by_hash, hash, s);
+    p->bytes += sizeof *s + s->nparts * sizeof *s->parts;
+    return s;
+}
+
+static void unmake(struct plan *p, struct shape *s)
+{
+    struct shape *first = map_get_id(p->shapes_by_hash, s->hash);
+
+    if (first != s) {
+        while (first->next != s)
+            first = first->next;
+        first->next = s->next;
+    } else if (s->next)
+        (void) map_set_id(p->shapes_by_hash, s->hash, s->next);
+    else
+        (void) map_del_id(p->shapes_by_hash, s->hash);
+    p->shapes[s->index] = p->shapes[--p->nshapes];
+    p->shapes[s->index]->index = s->index;
+    p->bytes -= sizeof *s + s->nparts * sizeof *s->parts;
+    for (uint32_t k = 0; k < s->nparts; k++) {
+        free_texts(s->parts[k].need.models, s->parts[k].need.nmodels);
+        free_texts(s->parts[k].need.labels, s->parts[k].need.nlabels);
+    }
+    free(s->parts);
+    free(s);
+}
+
+struct shape *shape_get(struct plan *p, const struct plan_item_spec *spec)
+{
+    uint64_t hash = hash_of(spec);
+    struct shape *s = map_get_id(p->shapes_by_hash, hash);
+
+    while (s && !same(s, spec))
+        s = s->next;
+    if (!s)
+        s = make(p, spec, hash);
+    s->refs++;
+    score_count(p, s, 1);
+    return s;
+}
+
+void shape_put(struct plan *p, struct shape *s)
+{
+    score_count(p, s, -1);
+    if (--s->refs == 0)
+        unmake(p, s);
+}
+
+void shapes_init(struct plan *p)
+{
+    p->shapes_by_hash = map_new();
+}
+
+void shapes_free(struct plan *p)
+{
+    while (p->nshapes)
+        unmake(p, p->shapes[p->nshapes - 1]);
+    free(p->shapes);
+    map_free(p->shapes_by_hash);
+}
