@@ -242,7 +242,6 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->sig = spec->sig;
     p->items++;
     list_push(p->all, i);
-    score_count(p, i->shape, 1);
     join(p, i);
     return i;
 }
@@ -516,7 +515,6 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
     i->tenant->items--;
     p->items--;
     list_unlink(p->all, i);
-    score_count(p, i->shape, -1);
     shape_put(p, i->shape);
     forget_places(i);
     free(i);

@@ -13,6 +13,7 @@ struct plan *plan_new(void)
     p->predict = predict_new();
     p->room = 1;
     items_init(p);
+    shapes_init(p);
     pool_init(p);
     tenants_init(p);
     line_init(p);
@@ -30,6 +31,7 @@ void plan_free(struct plan *p)
         return;
     while (p->all)
         plan_end(p, p->all, false);
+    shapes_free(p);
     meter_free(p);
     score_free(p);
     stage_free(p);
@@ -47,6 +49,7 @@ void plan_free(struct plan *p)
 void plan_set_policy(struct plan *p, const struct policy *policy)
 {
     p->policy = *policy;
+    score_policy(p);
     for (struct plan_item *i = p->all; i; i = i->next)
         item_timer(p, i);
     tenants_changed(p);
