@@ -25,7 +25,11 @@ class Server:
         os.chmod(self.folder, 0o755)
         self.socket = os.path.join(self.folder, "sock")
         self.args = args
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
 
     def start(self):
         self.proc = subprocess.Popen(
