@@ -226,7 +226,7 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
 {
     struct plan_item *i = mem_new(sizeof(*i));
 
-    i->shape = shape_get(p, spec);
+    i->shape = shape_intern(p, spec);
     i->tenant = spec->tenant;
     i->tenant->items++;
     i->owner = spec->owner;
@@ -418,10 +418,10 @@ void plan_leaving(struct plan *p, struct plan_item *i,
 {
     if (i->state != ITEM_RUNNING)
         return;
+    room_leaving(p, i, claimant);
     room_running(p, i, false);
     i->state = ITEM_LEAVING;
     item_timer(p, i);
-    room_leaving(p, i, claimant);
 }
 
 /* Its work counts from here as if the rank had never been: so what is known
@@ -487,6 +487,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
     heap_remove(&p->timers, i);
+    room_gone(p, i, false);
     release(p, i, suspended || i->yield != YIELD_KILL);
     if (suspended)
         park(p, i, true);
@@ -503,8 +504,8 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
         leave_line(p, i);
     heap_remove(&p->timers, i);
     if (item_runs(i)) {
+        room_gone(p, i, true);
         release(p, i, true);
-        room_over(p, i);
         say_room(p, i);
     } else if (i->places) {
         park(p, i, false);

@@ -247,7 +247,7 @@ static void unmake(struct plan *p, struct shape *s)
     free(s);
 }
 
-struct shape *shape_get(struct plan *p, const struct plan_item_spec *spec)
+struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec)
 {
     uint64_t hash = hash_of(spec);
     struct shape *s = map_get_id(p->shapes_by_hash, hash);
