@@ -16,7 +16,8 @@
  * kind of message has.  Reading, writing and clearing walk them, so that a
  * member cannot be written and then not be read.
  */
-enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, STRING, LEASES, TASK };
+enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, STRING, LEASES, TASK,
+            SAID };
 
 struct field {
     const char *name;
@@ -25,7 +26,10 @@ struct field {
     int64_t min, max;          /* numbers: range; texts: size of the array */
 };
 
-enum { COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64 };
+enum {
+    COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64,
+    SAID_MAX = 16, SAID_NAME = 31,     /* metrics, and bytes of a name */
+};
 
 #define AT(member) offsetof(struct wire_msg, member)
 #define ROOM(member) 0, (int64_t) sizeof((struct wire_msg *) 0)->member
@@ -51,7 +55,8 @@ enum { COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64 };
     X(GRACE, "grace_ms", U64, AT(grace_ms), 0, INT64_MAX) \
     X(COMMAND, "command", STRING, AT(command), 0, COMMAND_MAX) \
     X(TEXT_, "text", TEXT, AT(text), ROOM(text)) \
-    X(TASK_, "task", TASK, AT(task), 0, 0)
+    X(TASK_, "task", TASK, AT(task), 0, 0) \
+    X(SAID_, "said", SAID, AT(said), 0, 0)
 
 enum {
 #define X(id, ...) N_##id,
@@ -80,6 +85,7 @@ static const struct {
                         BIT(LEASES_),
     [WIRE_CLAIM].must = LEASE,
     [WIRE_STARTED].must = LEASE | BIT(PID) | BIT(STARTED_AT),
+    [WIRE_PROGRESS].must = LEASE | BIT(STARTED_AT) | BIT(SAID_),
     [WIRE_ENDED].must = LEASE | BIT(CAUSE) | BIT(STATUS) | BIT(STARTED_) |
                         BIT(ENDED_),
     [WIRE_ENDED].may = BIT(CPU) | BIT(RSS),
@@ -254,6 +260,32 @@ static int read_leases(const struct field *f, const json_t *v,
     return 0;
 }
 
+/* What a task says becomes part of an event: bounded, and numbers alone. */
+static int read_said(const char *kind, const struct field *f, const json_t *v,
+                     json_t **at, struct err *err)
+{
+    const json_t *metrics = json_object_get(v, "metrics");
+    const json_t *done = json_object_get(v, "progress");
+    const char *name;
+    json_t *number;
+
+    if (!json_is_object(v) || (metrics && !json_is_object(metrics)) ||
+        json_object_size(metrics) > SAID_MAX)
+        return wrong(kind, f, "an object of at most 16 metrics", err);
+    if (done && (!json_is_number(done) || json_number_value(done) < 0 ||
+                 json_number_value(done) > 1))
+        return wrong(kind, f, "with a progress from 0 to 1", err);
+    json_object_foreach((json_t *) (uintptr_t) metrics, name, number)
+        if (!*name || strlen(name) > SAID_NAME || !json_is_number(number))
+            return wrong(kind, f, "with numbers by short names", err);
+    *at = json_object();
+    if (done)
+        json_put(*at, "progress", json_real(json_number_value(done)));
+    if (metrics)
+        json_put(*at, "metrics", json_deep_copy(metrics));
+    return 0;
+}
+
 static int read_field(const struct field *f, const json_t *v,
                       struct wire_msg *m, struct err *err)
 {
@@ -284,6 +316,8 @@ static int read_field(const struct field *f, const json_t *v,
             return wrong(kind, f, "an object", err);
         m->task = json_deep_copy(v);
         return m->task ? 0 : err_set(err, ENOMEM, "out of memory");
+    case SAID:
+        return read_said(kind, f, v, at, err);
     }
     assert(!"a field without a type");
     return -EPROTO;
@@ -415,6 +449,9 @@ static void write_field(json_t *j, const struct field *f,
     case TASK:
         json_put(j, f->name, m->task ? json_incref(m->task) : json_object());
         break;
+    case SAID:
+        json_put(j, f->name, m->said ? json_incref(m->said) : json_object());
+        break;
     }
 }
 
@@ -443,5 +480,6 @@ void wire_clear(struct wire_msg *m)
     free(m->leases);
     free(m->command);
     json_decref(m->task);
+    json_decref(m->said);
     *m = (struct wire_msg) { .kind = WIRE_ERROR };
 }

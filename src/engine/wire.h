@@ -19,6 +19,9 @@ struct err;
  *     claim    {key, gen, epoch}            may I start it?  asked once over a
  *                 connection
  *     started  {key, gen, epoch, pid, at}   information; not journalled
+ *     progress {key, gen, epoch, at, said: {progress?, metrics?: {..}}}
+ *                 what the task says about itself: 0 to 1, and numbers by
+ *                 name; information, the newest counts
  *     ended    {key, gen, epoch, cause, status, started, ended, cpu_ms, rss}
  *                 kept on disk and sent again until acknowledged
  *     pong     {}
@@ -48,7 +51,7 @@ enum { WIRE_VERSION = 1 };
 
 #define WIRE_KINDS(X) \
     X(HELLO, "hello") X(CLAIM, "claim") X(STARTED, "started") \
-    X(ENDED, "ended") X(PONG, "pong") X(WELCOME, "welcome") \
+    X(PROGRESS, "progress") X(ENDED, "ended") X(PONG, "pong") X(WELCOME, "welcome") \
     X(ORDER, "order") X(GRANT, "grant") X(STOP, "stop") X(ACK, "ack") \
     X(DROP, "drop") X(PING, "ping") X(QUIT, "quit") X(ERROR, "error")
 enum wire_kind {
@@ -93,6 +96,7 @@ struct wire_msg {
     char *command;                     /* owned */
     char text[256];                    /* of error */
     json_t *task;                      /* owned; of order */
+    json_t *said;                      /* owned; of progress */
 };
 int wire_read(const char *body, size_t len, struct wire_msg *ret,
               struct err *err);

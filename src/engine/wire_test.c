@@ -20,6 +20,9 @@ static const char *const good[] = {
     "{\"t\":\"claim\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
     "{\"t\":\"started\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
     "\"pid\":99,\"at\":1700000000000}",
+    "{\"t\":\"progress\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"at\":1700000000000,\"said\":{\"progress\":0.5,"
+    "\"metrics\":{\"loss\":0.25}}}",
     "{\"t\":\"ended\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
     "\"cause\":\"none\",\"status\":0,\"started\":1,\"ended\":2}",
     "{\"t\":\"ended\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
@@ -101,6 +104,13 @@ static const struct {
     { -EPROTO, "{\"t\":\"ended\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
       "\"cause\":\"none\",\"status\":256,\"started\":1,\"ended\":1}",
       "status" },
+    { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
+      "\"epoch\":1,\"at\":1,\"said\":[]}", "said" },
+    { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
+      "\"epoch\":1,\"at\":1,\"said\":{\"progress\":1.5}}", "0 to 1" },
+    { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
+      "\"epoch\":1,\"at\":1,\"said\":{\"metrics\":{\"a\":\"b\"}}}",
+      "numbers" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"../x\",\"token\":\"\","
       "\"pid\":1,\"leases\":[]}", "block" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"\",\"token\":\"\","

@@ -30,6 +30,8 @@ struct held {
     bool asked;                /* claim sent over this connection */
     bool told;                 /* `started` sent */
     bool stopping;
+    bool said;                 /* it has a progress file */
+    uint64_t said_at_ms;       /* of what home heard over this connection */
     bool sweeping, found;      /* its keeper is dead; something was left */
     pid_t pid;                 /* of the keeper, while it is our child */
     int pidfd;                 /* of a keeper found again; -1 */
@@ -56,6 +58,8 @@ struct runner {
     struct watch *idle;
     struct watch *sweep;
     uint64_t sweep_ms;
+    int files;                 /* inotify of what tasks say; -1 */
+    struct watch *files_watch;
     char mark[64];             /* WEIR_BLOCK: of our folder, on this machine */
     bool welcome, rebooted;
     bool quitting;             /* told by home: until it wants us again */
@@ -94,6 +98,13 @@ void runner_claim(struct held *h);
 void runner_ended(struct held *h);
 /* Called when a keeper runs, so that home hears of it unless it ends soon. */
 void runner_tell_soon(struct runner *r);
+
+/* said.c: what tasks say about themselves, to home. */
+int said_open(struct runner *r, struct err *err);
+void said_close(struct runner *r);
+void said_tell(struct held *h);
+void said_tell_all(struct runner *r);
+void said_forget(const struct held *h);            /* and its file */
 
 /* SIGCHLD: some keeper, or an orphan that fell to us, has ended. */
 void held_reap(struct runner *r);

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "runner/logfile.h"
+#include "runner/progress.h"
 #include "runner/reap.h"
 #include "runner/record.h"
 #include "runner/task.h"
@@ -45,6 +46,12 @@ struct life {
     struct logfile log;
     int signals;                       /* signalfd */
     int out[2];                        /* pipe: read, write */
+    int said[2];                       /* and of what it says about itself */
+    char line[PROGRESS_LINE];          /* of that, not yet whole */
+    size_t line_len;
+    struct progress progress;
+    uint64_t told_us;                  /* when it was last written; 0: never */
+    bool untold, misread;              /* newer than that; a line was wrong */
     pid_t pid;                         /* of the task; 0 once reaped */
     int wait_status;
     int record;
@@ -134,6 +141,55 @@ static void copy(struct life *l, size_t max)
     } while (n > 0 && max > 0);
 }
 
+static void take_line(struct life *l)
+{
+    struct err err = { 0 };
+
+    l->line[l->line_len] = '\0';
+    l->line_len = 0;
+    if (progress_line(&l->progress, l->line, clock_wall_ms(), &err) == 0) {
+        l->untold = true;
+    } else if (!l->misread) {          /* once is enough for the log */
+        autofree char *text = mem_printf("progress: %s", err.text);
+
+        l->misread = true;
+        say(l, text);
+    }
+}
+
+/* What the task said; a line that is too long is cut and then wrong. */
+static void listen_to(struct life *l)
+{
+    static char data[4096];
+    ssize_t n;
+
+    while ((n = read(l->said[0], data, sizeof data)) > 0)
+        for (ssize_t i = 0; i < n; i++) {
+            if (data[i] == '\n')
+                take_line(l);
+            else if (l->line_len < sizeof l->line - 1)
+                l->line[l->line_len++] = data[i] ? data[i] : '?';
+        }
+}
+
+/* Milliseconds until what is new may be written; -1: nothing is. */
+static int tell_after(const struct life *l)
+{
+    uint64_t since = (clock_mono_us() - l->told_us) / 1000;
+
+    if (!l->untold)
+        return -1;
+    return !l->told_us || since >= PROGRESS_EVERY_MS ? 0 :
+           (int) (PROGRESS_EVERY_MS - since);
+}
+
+/* A file that cannot be written now is tried again as if it were new. */
+static void tell(struct life *l)
+{
+    l->told_us = clock_mono_us();
+    l->untold = progress_write(l->k->dir, l->k->id, &l->progress, NULL) < 0;
+}
+
 static void kill_all(struct life *l)
 {
     if (l->pid)
@@ -207,18 +263,25 @@ static void note_started(struct life *l)
 
 static void watch(struct life *l)
 {
-    struct pollfd fds[2] = {
+    struct pollfd fds[3] = {
         { .fd = l->signals, .events = POLLIN },
         { .fd = l->out[0], .events = POLLIN },
+        { .fd = l->said[0], .events = POLLIN },
     };
     bool alive = true;
 
     while (alive) {
-        int n = poll(fds, 2, l->noted ? -1 : RETRY_MS);
+        int wait = tell_after(l);
+        int n = poll(fds, 3, l->noted || (wait >= 0 && wait < RETRY_MS) ?
+                     wait : RETRY_MS);
 
         note_started(l);
         if (n > 0 && fds[1].revents)
             copy(l, CHUNK);
+        if (n > 0 && fds[2].revents)
+            listen_to(l);
+        if (tell_after(l) == 0)
+            tell(l);
         if (n > 0 && fds[0].revents)
             alive = take_signals(l);
     }
@@ -233,6 +296,9 @@ static void clean_up(struct life *l)
         (void) poll(NULL, 0, 1);
     }
     copy(l, DRAIN_MAX);
+    listen_to(l);
+    if (l->untold)
+        tell(l);
 }
 
 static void judge(const struct life *l, struct report *r)
@@ -298,8 +364,24 @@ static void refuse(struct life *l, int rc, const char *text, struct report *r)
     r->ended_ms = clock_wall_ms();
 }
 
+/* The pipe is the task's own to open by WEIR_PROGRESS. */
+static int open_said(struct life *l, struct err *err)
+{
+    const struct account *a = l->k->account;
+
+    if (pipe2(l->said, O_CLOEXEC) < 0 ||
+        (geteuid() == 0 && fchown(l->said[1], a->uid, a->gid) < 0))
+        return err_set(err, errno, "keeper: %s", strerror(errno));
+    l->task.said = l->said[1];
+    return fs_set_nonblock(l->said[0], err);
+}
+
 static int set_up(struct life *l, struct err *err)
 {
+    int rc = open_said(l, err);
+
+    if (rc < 0)
+        return rc;
     l->signals = open_signals();
     if (l->signals < 0 || pipe2(l->out, O_CLOEXEC) < 0)
         return err_set(err, errno, "keeper: %s", strerror(errno));

@@ -343,7 +343,7 @@ void records_close(struct records *r)
 }
 
 /* "w12.3.0.2.1", strictly: what it would be written as. */
-static bool parse_name(const char *s, struct lease_id *id)
+bool record_name_parse(const char *s, struct lease_id *id)
 {
     char file[LEASE_NAME_SIZE], again[LEASE_NAME_SIZE + 32];
     autofree char *copy = mem_str(s);
@@ -378,7 +378,7 @@ int records_scan(const struct records *r, records_f cb, void *arg,
     while ((e = readdir(d))) {
         struct lease_id id = { 0 };
 
-        if (parse_name(e->d_name, &id))
+        if (record_name_parse(e->d_name, &id))
             cb(&id, arg);
     }
     (void) closedir(d);

@@ -58,6 +58,9 @@ typedef void (*records_f)(const struct lease_id *id, void *arg);
 int records_scan(const struct records *r, records_f cb, void *arg,
                  struct err *err);
 
+/* The lease that a record's file is named after. */
+bool record_name_parse(const char *s, struct lease_id *ret);
+
 /* A record of this order.  No effect on failure. */
 int record_make(struct records *r, const struct lease_id *id,
                 const json_t *task, struct err *err);

@@ -40,12 +40,13 @@ static struct wire_msg message(enum wire_kind kind, const struct held *h)
     };
 }
 
-static void send_ended(const struct held *h)
+static void send_ended(struct held *h)
 {
     struct wire_msg m = message(WIRE_ENDED, h);
 
     if (!h->runner->welcome)
         return;
+    said_tell(h);
     (void) snprintf(m.cause, sizeof m.cause, "%s", h->report.cause);
     m.status = h->report.status;
     m.started_ms = h->report.started_ms;
@@ -159,6 +160,7 @@ static void forget(struct held *h)
     if (record_retire(&h->runner->records, &h->id, &err) < 0)
         log_say(LOG_ERROR, "record stays", "lease", h->name, "why",
                 err.text, NULL);
+    said_forget(h);
     held_free(h);
 }
 
@@ -227,6 +229,7 @@ static void on_welcome(struct runner *r)
     while ((h = map_next(r->held, &pos, NULL)))
         if (h->state == HELD_ENDED)
             send_ended(h);
+    said_tell_all(r);
     runner_tell_soon(r);
 }
 
@@ -267,6 +270,7 @@ static void on_message(const struct wire_msg *m, void *arg)
     case WIRE_HELLO:
     case WIRE_CLAIM:
     case WIRE_STARTED:
+    case WIRE_PROGRESS:
     case WIRE_ENDED:
     case WIRE_PONG:
     case WIRE_KIND_COUNT:
@@ -319,6 +323,7 @@ static void on_up(void *arg)
         (void) snprintf(l->state, sizeof l->state, "%s", state_text(h));
         h->asked = false;
         h->told = false;
+        h->said_at_ms = 0;
     }
     link_send(r->link, &m);
     free(m.leases);
@@ -473,6 +478,8 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = open_limits(r, err);
     if (rc == 0)
+        rc = said_open(r, err);
+    if (rc == 0)
         rc = check_boot(r, err);
     if (rc == 0)
         rc = find_leases(r, err);
@@ -485,6 +492,7 @@ static void clear(struct runner *r)
     size_t pos;
 
     link_close(r->link);
+    said_close(r);
     for (pos = 0; (h = map_next(r->held, &pos, NULL)); pos = 0)
         held_free(h);
     cgroup_close(&r->cgroup);
@@ -499,7 +507,7 @@ int runner_run(const struct runner_conf *conf, struct err *err)
 {
     struct runner r = {
         .conf = conf, .held = map_new(), .keepers = map_new(),
-        .cgroup = { .limits = "rlimits" },
+        .files = -1, .cgroup = { .limits = "rlimits" },
     };
     int rc = set_up(&r, err);
 

@@ -128,9 +128,15 @@ class Block:
         self.proc = None
         self.user = None               # runs as, when not as ourselves
 
+    def program(self):
+        """Another user cannot run it where the tree stands in a closed home."""
+        if self.user is None:
+            return RUNNER
+        return shutil.copy2(RUNNER, self.dir + "/weir-runner")
+
     def start(self, accept=True):
         self.proc = subprocess.Popen(
-            [RUNNER, "--block", "local", "--home", self.home.path, "--dir",
+            [self.program(), "--block", "local", "--home", self.home.path, "--dir",
              self.state, "--token-file", self.dir + "/token", *self.args],
             start_new_session=True, user=self.user, group=self.user)
         return self.home.accept() if accept else None
@@ -390,17 +396,20 @@ def environment(b):
     env = dict(x.split("=", 1) for x in b.text("w1/0.0").splitlines())
     for key in ("HOME", "USER", "LOGNAME", "SHELL", "LANG"):
         ok(env.pop(key, ""), f"{key} is set")
+    ok(env.pop("WEIR_PROGRESS", "").startswith("/proc/"),
+       "WEIR_PROGRESS is a path")
     is_(env, {
         "A": "1", "PATH": "/bin:/usr/bin", "WEIR_WORKLOAD": "w1",
         "WEIR_TASK": "train", "WEIR_TENANT": "lab", "WEIR_RANK": "2",
         "WEIR_WORLD_SIZE": "4", "WEIR_ATTEMPT": "1",
         "WEIR_RENDEZVOUS": "127.0.0.1:4000",
+        "WEIR_PROGRESS_FD": "3",
         "WEIR_LEASE": f"w1/0.0#1@{b.epoch}", "WEIR_BLOCK": b.name(),
         "CUDA_VISIBLE_DEVICES": "1,3",
         "WEIR_SIMULATED_DEVICES": "1"}, "the environment, whole")
     b.run("w1/1.0", argv=["ls", "-l", "/proc/self/fd"])
     fds = [x for x in b.text("w1/1.0").splitlines() if "->" in x]
-    is_(len(fds), 4, "stdin, stdout, stderr, and what ls opens")
+    is_(len(fds), 5, "stdin, stdout, stderr, progress, and what ls opens")
     ok("/dev/null" in fds[0], "stdin is /dev/null")
     b.run("w1/2.0", run="umask; pwd; ulimit -c; test $(ulimit -n) -le 1024; grep SigBlk /proc/self/status;"
           " grep SigIgn /proc/self/status; ps -o sid=,pgid=,pid= -p $$",
@@ -645,6 +654,55 @@ def away(b):
     is_(read(b.dir + "/count"), "x\n", "started once")
     b.home.away()
     is_(b.home.back()["leases"], [], "what is acknowledged is not told again")
+    b.finish()
+
+
+@test
+def progress(b):
+    """What a task says about itself reaches home: the newest counts."""
+    b.start()
+    b.go("w1/0.0", run="echo 0.25 loss=2 >&3; echo loss=1 > $WEIR_PROGRESS;"
+         " sleep 1.5; echo 0.5 acc=0.75 >&3; while :; do sleep 1; done")
+    said = b.home.wait("progress", "w1/0.0")
+    is_(said["said"].get("progress"), 0.25, "how far it is")
+    ok(said["at"] > 0, "and when it said so")
+    while "acc" not in said["said"]["metrics"]:
+        said = b.home.wait("progress", "w1/0.0")
+    is_(said["said"], {"progress": 0.5,
+                       "metrics": {"loss": 1.0, "acc": 0.75}},
+        "each metric keeps the value said last")
+    b.home.away()
+    b.home.back()
+    is_(b.home.wait("progress", "w1/0.0")["said"], said["said"],
+        "home hears of it again when it was away")
+    b.kill()
+    b.start()
+    is_(b.home.wait("progress", "w1/0.0")["said"], said["said"],
+        "also from another runner")
+    b.stop("w1/0.0", force=True)
+    b.ended("w1/0.0")
+
+    b.go("w1/1.0", run="echo nonsense >&3; echo loss=x >&3; echo 1 a=1 >&3;"
+         " echo 1 a=2 >&3")
+    end = b.home.wait("ended", "w1/1.0")
+    said = [m for m in b.home.seen if m["t"] == "progress"
+            and m["key"] == "w1/1.0"]
+    is_(said[-1]["said"], {"progress": 1.0, "metrics": {"a": 2.0}},
+        "the last word is told before the end")
+    b.home.send(t="ack", **b.lease("w1/1.0"))
+    is_(end["status"], 0, "a wrong word does not hurt the task")
+    is_(b.text("w1/1.0").count("weir: progress: 'nonsense'"), 1,
+        "but the log names it, once")
+    wait_for(lambda: not os.listdir(b.state + "/progress"),
+             "nothing is left when the end is acknowledged")
+    if os.geteuid() == 0:
+        b.run("w1/2.0", argv=["/usr/bin/env", "python3", "-c",
+              "import subprocess; subprocess.run("
+              "'echo x=1 > $WEIR_PROGRESS', shell=True, check=True)"],
+              user={"name": "", "uid": 65534, "gid": 65534})
+        is_([m["said"] for m in b.home.seen if m["t"] == "progress"
+             and m["key"] == "w1/2.0"], [{"metrics": {"x": 1.0}}],
+            "another user's task may, also without the descriptor")
     b.finish()
 
 

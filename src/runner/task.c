@@ -1,6 +1,7 @@
 #include "runner/task.h"
 
 #include "base/mem.h"
+#include "runner/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,7 @@ static char **make_env(const struct task *t)
     env_put(&e, "WEIR_ATTEMPT", "%" PRIu32, o->attempt);
     env_put(&e, "WEIR_LEASE", "%s", t->lease);
     env_put(&e, "WEIR_BLOCK", "%s", t->block);
+    env_put(&e, "WEIR_PROGRESS_FD", "%d", PROGRESS_FD);
     if (o->rendezvous)
         env_put(&e, "WEIR_RENDEZVOUS", "%s", o->rendezvous);
     put_devices(&e, o);
@@ -196,6 +198,8 @@ static void set_stdio(struct task *t)
         give_up(t, 126, "set standard input and output", "");
     /* Ours are all marked already; this holds for what a library opened. */
     (void) close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (dup2(t->said, PROGRESS_FD) < 0)
+        give_up(t, 126, "set the descriptor for progress", "");
 }
 
 /* The runner begins with none ignored; these are its own. */
@@ -221,6 +225,23 @@ static _Noreturn void run(struct task *t, const char *text)
     give_up(t, errno == ENOENT ? 127 : 126, "start", file);
 }
 
+/* What is known only now.  WEIR_PROGRESS is the way in for those who have lost
+ * the descriptor, as children of many programs have.
+ */
+static void add_pid(struct task *t, pid_t main_pid, bool beside)
+{
+    struct env e = { .list = t->env };
+
+    while (e.list[e.n])
+        e.n++;
+    e.cap = e.n + 1;
+    env_put(&e, "WEIR_PROGRESS", "/proc/%ld/fd/%d",
+            (long) (beside ? main_pid : getpid()), PROGRESS_FD);
+    if (beside)
+        env_put(&e, "WEIR_PID", "%ld", (long) main_pid);
+    t->env = e.list;
+}
+
 _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
                          pid_t main_pid)
 {
@@ -242,14 +263,6 @@ _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
     go_to_folder(t);
     set_stdio(t);
     reset_signals();
-    if (command) {
-        struct env e = { .list = t->env };
-
-        while (e.list[e.n])
-            e.n++;
-        e.cap = e.n + 1;
-        env_put(&e, "WEIR_PID", "%ld", (long) main_pid);
-        t->env = e.list;
-    }
+    add_pid(t, main_pid, command != NULL);
     run(t, command ? command : t->order->run);
 }

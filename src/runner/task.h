@@ -31,6 +31,7 @@ struct task {
     struct task_failure *failure;
     pid_t keeper;
     int out;                   /* standard output and error */
+    int said;                  /* what it says about itself: PROGRESS_FD */
 };
 
 /* What it sees: sets env. */
