@@ -323,130 +323,6 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
                    struct paper *pa);
 
 /* stage.c */
-};
-
-/* pool.c: change what is free, keep every index.  The only ones that do. */
-void pool_init(struct plan *p);
-void pool_free(struct plan *p);
-void pool_take(struct plan *p, const struct shape *s,
-               const struct plan_place *place);
-void pool_give(struct plan *p, const struct shape *s,
-               const struct plan_place *place);
-void pool_park(struct plan *p, struct plan_node *n, int64_t bytes);
-/* Is there that much, right now? */
-bool pool_has(const struct plan *p, const struct part *part,
-              const struct plan_place *place);
-/* An item came to, or left, the list of those that hold a place on the node. */
-void pool_item_add(struct plan_node *n, struct plan_item *i);
-void pool_item_remove(struct plan_node *n, struct plan_item *i);
-
-/* shape.c */
-struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);
-void shape_put(struct plan *p, struct shape *s);
-void shapes_init(struct plan *p);
-void shapes_free(struct plan *p);
-void shape_models(struct plan *p);                 /* plan.models has grown */
-bool need_matches_device(const struct plan *p, const struct device *d,
-                         const struct part *part);
-bool need_matches_node(const struct plan_node *n, const struct part *part);
-
-/* place.c: the best places for all ranks of the item, on what is free now and
- * not promised to others; for a suspended one, on its own node unless it
- * roams.  Elastic parts get as many ranks as fit, up to max.  *ret is from
- * mem_array, caller frees.  O(candidates looked at), bounded: see place.c.
- */
-struct place_opts {
-    bool ignore_promises;              /* what if nothing were promised? */
-    bool ignore_closed;
-    const struct plan_node *only;      /* or NULL */
-};
-bool place_find(struct plan *p, const struct plan_item *i,
-                const struct place_opts *o, struct plan_place **ret,
-                uint32_t *ret_n, double *ret_score);
-/* Quick and exact for simple shapes, quick and hopeful for others: false means
- * that place_find fails.
- */
-bool place_may_fit(const struct plan *p, const struct shape *s);
-/* Could room made on this node help the shape? */
-bool place_helps(const struct plan *p, const struct plan_node *n,
-                 const struct shape *s);
-
-/* score.c: what the place costs; smaller is better. */
-void score_init(struct plan *p);
-void score_free(struct plan *p);
-void score_count(struct plan *p, struct shape *s, int more); /* items of it */
-double score_place(struct plan *p, const struct plan_item *i,
-                   struct plan_node *n, const struct part *part,
-                   struct plan_place *place);      /* also chooses devices */
-void score_policy(struct plan *p);                 /* ratings may have changed */
-
-/* tenant.c */
-void tenants_init(struct plan *p);
-void tenants_free(struct plan *p);
-void tenant_took(struct plan *p, struct plan_tenant *t, uint64_t milli);
-void tenant_gave(struct plan *p, struct plan_tenant *t, uint64_t milli);
-/* NULL: it may hold that much more; else the tenant whose limit says no. */
-const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
-                                        uint64_t milli);
-bool tenant_within_quota(const struct plan_tenant *t, uint64_t milli);
-/* <0, 0, >0: a goes before b by fair share over the tree. */
-int tenant_order(const struct plan *p, struct plan_tenant *a,
-                 struct plan_tenant *b);
-void tenants_changed(struct plan *p);              /* or the policy did */
-
-/* line.c */
-void line_init(struct plan *p);
-void line_free(struct plan *p);
-void line_add(struct plan *p, struct plan_item *i);
-void line_remove(struct plan *p, struct plan_item *i);
-void line_rebuild(struct plan *p);                 /* how tenants share changed */
-void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
-void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
-/* The next start, or the next eviction for one that cannot start otherwise.
- * Its places are p->next.
- */
-bool line_next(struct plan *p, struct plan_decision *ret);
-void line_chance(struct plan *p, const struct plan_item *i); /* may now give way */
-bool item_before(const struct plan *p, const struct plan_item *a,
-                 const struct plan_item *b);
-uint32_t line_position(struct plan *p, const struct plan_item *i);
-/* Does some item that wants devices (cpus) wait, and does one fit now? */
-enum demand { DEMAND_NONE, DEMAND_STUCK, DEMAND_FITS };
-enum demand line_demand(struct plan *p, bool cpus);
-
-/* reserve.c */
-void promises_init(struct plan *p);
-void promises_free(struct plan *p);
-void promises_tick(struct plan *p);                /* time passed */
-void promises_changed(struct plan *p);             /* the policy did */
-uint64_t promises_wake_ms(const struct plan *p);
-/* May the item use the place, given what is promised on that node? */
-bool promise_allows(struct plan *p, const struct plan_item *i,
-                    const struct plan_node *n, const struct part *part,
-                    const struct plan_place *place);
-void promise_for(struct plan *p, struct plan_item *i);   /* reserve for it */
-void promise_drop(struct plan *p, struct plan_item *i);
-/* Room being made for the claimant is nobody else's until it starts. */
-void promise_earmark(struct plan *p, struct plan_item *claimant,
-                     const struct plan_place *places, uint32_t n);
-void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
-uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
-
-/* room.c */
-void room_init(struct plan *p);
-void room_free(struct plan *p);
-/* The next eviction of those decided on, or false. */
-bool room_next(struct plan *p, struct plan_decision *ret);
-/* Who would have to go for it to start?  Decides on it, then as room_next. */
-bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
-void room_running(struct plan *p, struct plan_item *i, bool runs);
-void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
-void room_over(struct plan *p, struct plan_item *i);     /* no claimant, no victim */
-/* It was told to go for the claimant (or NULL), whoever decided that. */
-void room_leaving(struct plan *p, struct plan_item *i,
-                  struct plan_item *claimant);
-
-/* stage.c */
 void stage_init(struct plan *p);
 void stage_free(struct plan *p);
 bool stage_next(struct plan *p, struct plan_decision *ret);
@@ -469,7 +345,9 @@ void items_tick(struct plan *p);                         /* what is due */
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,
                       uint32_t n);
 
-/* Bytes of a suspended one in the node's memory, free once it goes on. */
+/* Bytes that the rank leaves in the node's memory when it is suspended. */
+uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at);
+/* ... all ranks of one that is, there: free once it goes on. */
 uint64_t item_parked(const struct plan_item *i, const struct plan_node *n);
 
 /* meter.c: before anything changes, time up to now is counted as it was. */
@@ -483,3 +361,4 @@ uint16_t meter_cell(struct plan *p, const char *pool, const char *model);
 void meter_device(struct plan *p, const struct plan_node *n,
                   const struct device *d, int sign);
 void meter_cpus(struct plan *p, const struct plan_node *n, int sign);
+int meter_check(const struct plan *p, struct err *err);
