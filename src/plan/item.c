@@ -307,8 +307,7 @@ uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret)
 
 /* ---- on its places, and off ---- */
 
-static uint64_t parked_bytes(const struct plan_item *i,
-                             const struct plan_place *at)
+uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at)
 {
     uint64_t sum = 0;
 
@@ -328,14 +327,14 @@ uint64_t item_parked(const struct plan_item *i, const struct plan_node *n)
         return 0;
     for (uint32_t k = 0; k < i->nplaces; k++)
         if (i->places[k].node == n)
-            sum += parked_bytes(i, &i->places[k]);
+            sum += item_bytes(i, &i->places[k]);
     return sum;
 }
 
 static void park(struct plan *p, const struct plan_item *i, bool on)
 {
     for (uint32_t k = 0; k < i->nplaces; k++) {
-        int64_t bytes = (int64_t) parked_bytes(i, &i->places[k]);
+        int64_t bytes = (int64_t) item_bytes(i, &i->places[k]);
 
         pool_park(p, i->places[k].node, on ? bytes : -bytes);
     }

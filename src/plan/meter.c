@@ -1,5 +1,6 @@
 #include "plan/plan_int.h"
 
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -127,6 +128,48 @@ void meter_advance(struct plan *p, uint64_t to_ms)
         count(&m->sum.devices, c->held, c->idle, demand, ms);
     }
     count(&m->sum.cpus, m->cpu_held, m->cpu_idle, line_demand(p, true), ms);
+}
+
+static int check_cell(const struct plan *p, uint32_t cell, struct err *err)
+{
+    const struct cell *c = &p->meters->cells[cell];
+    uint64_t held = 0, idle = 0;
+
+    for (uint32_t k = 0; k < p->nnodes; k++) {
+        const struct plan_node *n = p->nodes[k];
+
+        for (uint32_t d = 0; n && d < n->ndevices; d++) {
+            if (n->devices[d].cell != cell)
+                continue;
+            held += 1000 - n->devices[d].free_milli;
+            idle += n->open && n->devices[d].open ?
+                    n->devices[d].free_milli : 0;
+        }
+    }
+    if (c->held != held || c->idle != idle)
+        return err_set(err, EPROTO, "%s in %s: %ju held and not %ju",
+                       c->model, c->pool, (uintmax_t) c->held,
+                       (uintmax_t) held);
+    return 0;
+}
+
+int meter_check(const struct plan *p, struct err *err)
+{
+    uint64_t held = 0, idle = 0;
+
+    for (uint32_t k = 0; k < p->meters->ncells; k++)
+        if (check_cell(p, k, err) < 0)
+            return -EPROTO;
+    for (uint32_t k = 0; k < p->nnodes; k++) {
+        const struct plan_node *n = p->nodes[k];
+
+        held += n ? n->cpu_milli - n->cpu_free : 0;
+        idle += n && n->open ? n->cpu_free : 0;
+    }
+    if (p->meters->cpu_held != held || p->meters->cpu_idle != idle)
+        return err_set(err, EPROTO, "CPUs: %ju held and not %ju",
+                       (uintmax_t) p->meters->cpu_held, (uintmax_t) held);
+    return 0;
 }
 
 void meter_suspending(struct plan *p, uint64_t milli_ms)

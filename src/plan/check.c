@@ -1,0 +1,382 @@
+#include "plan/pool.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Everything that is kept beside what the items hold, worked out from nothing:
+ * what is free, the buckets, the counts.  A difference is a fault of ours, and
+ * the text says where.
+ */
+
+/* What the items hold of a node. */
+struct held {
+    uint64_t cpu, cpu_alone, memory, parked;
+    uint32_t items;
+    uint32_t *device;                  /* thousandths of each */
+};
+
+struct check {
+    const struct plan *p;
+    struct held *held;                 /* by plan_node.index */
+    uint32_t *refs, *waiting;          /* by shape.index */
+    uint64_t *milli;                   /* by plan_tenant.index */
+    uint32_t *items;
+    size_t nwaiting, nitems, nrunning;
+    struct err *err;
+};
+
+static bool runs(const struct plan_item *i)
+{
+    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
+}
+
+static bool waits(const struct plan_item *i)
+{
+    return i->state == ITEM_WAITING || i->state == ITEM_SUSPENDED ||
+           i->state == ITEM_STAGED;
+}
+
+/* ---- items ---- */
+
+static int add_places(struct check *c, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct plan_place *at = &i->places[k];
+        const struct part *q = &i->shape->parts[at->part];
+        struct held *h = &c->held[at->node->index];
+
+        if (c->p->nodes[at->node->index] != at->node)
+            return err_set(c->err, EPROTO,
+                           "item %ju: its node is not there",
+                           (uintmax_t) i->order);
+        h->cpu += q->need.cpu_milli;
+        h->cpu_alone += q->devices ? 0 : q->need.cpu_milli;
+        h->memory += q->need.memory;
+        h->items++;
+        if (at->ndevices != q->devices)
+            return err_set(c->err, EPROTO, "item %ju: %u devices and not %u",
+                           (uintmax_t) i->order, at->ndevices, q->devices);
+        for (uint32_t d = 0; d < at->ndevices; d++)
+            h->device[at->device[d]] += q->milli;
+    }
+    return 0;
+}
+
+/* No part has more ranks than it may; that one has fewer than it must is
+ * possible only when ranks ended early.
+ */
+static int check_ranks(struct check *c, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->shape->nparts; k++) {
+        uint32_t ranks = 0;
+
+        for (uint32_t n = 0; n < i->nplaces; n++)
+            ranks += i->places[n].part == k;
+        if (ranks > i->shape->parts[k].max)
+            return err_set(c->err, EPROTO, "item %ju: %u ranks of part %u",
+                           (uintmax_t) i->order, ranks, k);
+    }
+    return 0;
+}
+
+static int check_runner(struct check *c, const struct plan_item *i)
+{
+    int rc = check_ranks(c, i);
+    uint64_t milli = 0;
+
+    if (rc < 0)
+        return rc;
+    if (i->run_slot >= c->p->nrunning || c->p->running[i->run_slot] != i)
+        return err_set(c->err, EPROTO, "item %ju: not among the running",
+                       (uintmax_t) i->order);
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        milli += i->shape->parts[i->places[k].part].need.gpu_milli;
+    if (milli != i->held_milli)
+        return err_set(c->err, EPROTO, "item %ju: holds %ju and not %ju",
+                       (uintmax_t) i->order, (uintmax_t) milli,
+                       (uintmax_t) i->held_milli);
+    for (const struct plan_tenant *t = i->tenant; t; t = t->parent)
+        c->milli[t->index] += milli;
+    c->nrunning++;
+    return add_places(c, i);
+}
+
+static int check_item(struct check *c, const struct plan_item *i)
+{
+    c->nitems++;
+    c->refs[i->shape->index]++;
+    c->items[i->tenant->index]++;
+    if (waits(i)) {
+        c->nwaiting++;
+        c->waiting[i->shape->index]++;
+        if (!i->queue)
+            return err_set(c->err, EPROTO, "item %ju: waits in no queue",
+                           (uintmax_t) i->order);
+    } else if (i->queue)
+        return err_set(c->err, EPROTO, "item %ju: in a queue while %d",
+                       (uintmax_t) i->order, i->state);
+    if (runs(i))
+        return check_runner(c, i);
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct plan_place *at = &i->places[k];
+        struct held *h = &c->held[at->node->index];
+
+        h->parked += item_bytes(i, at);
+    }
+    return 0;
+}
+
+static int check_items(struct check *c)
+{
+    const struct plan *p = c->p;
+
+    for (const struct plan_item *i = p->all; i; i = i->next) {
+        int rc = check_item(c, i);
+
+        if (rc < 0)
+            return rc;
+    }
+    if (c->nitems != p->items || c->nwaiting != p->waiting ||
+        c->nrunning != p->nrunning)
+        return err_set(c->err, EPROTO, "%zu items, %zu wait, %zu run; "
+                       "kept are %zu, %zu, %u", c->nitems, c->nwaiting,
+                       c->nrunning, p->items, p->waiting, p->nrunning);
+    return 0;
+}
+
+/* ---- nodes ---- */
+
+static int node_err(struct check *c, const struct plan_node *n,
+                    const char *what, uint64_t is, uint64_t should)
+{
+    return err_set(c->err, EPROTO, "node %s: %s is %ju and not %ju", n->name,
+                   what, (uintmax_t) is, (uintmax_t) should);
+}
+
+#define NODE_IS(what, should) do { \
+        if (n->what != (should)) \
+            return node_err(c, n, #what, n->what, (should)); \
+    } while (0)
+
+static int check_devices(struct check *c, const struct plan_node *n,
+                         const struct held *h)
+{
+    uint32_t whole = 0, most = 0, part = 0;
+    uint64_t milli = 0;
+
+    for (uint32_t d = 0; d < n->ndevices; d++) {
+        uint32_t left = n->devices[d].free_milli;
+
+        if (h->device[d] > 1000 || left != 1000 - h->device[d])
+            return node_err(c, n, "a device's free share", left,
+                            1000 - h->device[d]);
+        if (!n->devices[d].open)
+            continue;
+        milli += left;
+        whole += left == 1000;
+        most = left > most ? left : most;
+        part = left < 1000 && left > part ? left : part;
+    }
+    NODE_IS(free_milli, milli);
+    NODE_IS(free_whole, whole);
+    NODE_IS(free_most, most);
+    NODE_IS(free_part, part);
+    return 0;
+}
+
+static int check_node(struct check *c, const struct plan_node *n)
+{
+    const struct held *h = &c->held[n->index];
+
+    if (h->cpu > n->cpu_milli || h->memory > n->memory)
+        return err_set(c->err, EPROTO, "node %s: more is promised than it has",
+                       n->name);
+    NODE_IS(cpu_free, n->cpu_milli - h->cpu);
+    NODE_IS(cpu_alone, h->cpu_alone);
+    NODE_IS(memory_held, h->memory);
+    NODE_IS(parked, h->parked);
+    NODE_IS(memory_free, h->memory + h->parked < n->memory ?
+                         n->memory - h->memory - h->parked : 0);
+    NODE_IS(nitems, h->items);
+    return check_devices(c, n, h);
+}
+
+static int check_nodes(struct check *c)
+{
+    uint32_t live = 0;
+
+    for (uint32_t k = 0; k < c->p->nnodes; k++) {
+        int rc;
+
+        if (!c->p->nodes[k])
+            continue;
+        live++;
+        rc = check_node(c, c->p->nodes[k]);
+        if (rc < 0)
+            return rc;
+    }
+    if (live != c->p->pool->live)
+        return err_set(c->err, EPROTO, "%u nodes, kept are %u", live,
+                       c->p->pool->live);
+    return 0;
+}
+
+/* ---- buckets ---- */
+
+static bool has_bit(const struct bits *b, uint32_t at)
+{
+    return b->words && (b->words[at / 64] >> at % 64 & 1) &&
+           (b->groups[at / 4096] >> at / 64 % 64 & 1);
+}
+
+static int check_bits(struct check *c, const struct family *f,
+                      const struct bits *b, uint32_t row, uint32_t cpu,
+                      bool whole)
+{
+    uint32_t count = 0;
+
+    for (uint32_t k = 0; k < f->nnodes; k++) {
+        const struct plan_node *n = f->nodes[k];
+        uint32_t free = n->free_whole < POOL_WHOLE - 1 ? n->free_whole :
+                                                         POOL_WHOLE - 1;
+        bool in = n->open && pool_cpu_class(n->cpu_free) == cpu;
+
+        if (whole)
+            in &= free == row;
+        else
+            in &= n->free_part > 0 && n->free_part * POOL_PART / 1000 == row;
+        count += in;
+        if (in != has_bit(b, k) || n->slot != k)
+            return err_set(c->err, EPROTO, "node %s: bucket %s %u, %u",
+                           n->name, whole ? "whole" : "part", row, cpu);
+    }
+    if (count != b->count)
+        return err_set(c->err, EPROTO, "bucket %u, %u has %u and not %u", row,
+                       cpu, b->count, count);
+    return 0;
+}
+
+static int check_families(struct check *c)
+{
+    const struct pool *o = c->p->pool;
+    int rc = 0;
+
+    for (uint32_t k = 0; k < o->nfamilies; k++) {
+        const struct family *f = o->families[k];
+
+        for (uint32_t cpu = 0; !f->stale && cpu < POOL_CPU; cpu++) {
+            for (uint32_t w = 0; w < POOL_WHOLE && rc == 0; w++)
+                rc = check_bits(c, f, &f->whole[w][cpu], w, cpu, true);
+            for (uint32_t q = 0; q < POOL_PART && rc == 0; q++)
+                rc = check_bits(c, f, &f->part[q][cpu], q, cpu, false);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- shapes and tenants ---- */
+
+/* Who is said to fit nowhere fits at most where room was made since. */
+static int check_nowhere(struct check *c, const struct shape *s)
+{
+    const struct pool *o = c->p->pool;
+
+    if (!s->simple || s->nowhere_at == 0 ||
+        o->gave - s->nowhere_at >= POOL_RING)
+        return 0;
+    for (uint32_t k = 0; k < c->p->nnodes; k++) {
+        const struct plan_node *n = c->p->nodes[k];
+        bool since = false;
+
+        if (!n || !place_fits(c->p, n, &s->parts[0], 0, false))
+            continue;
+        for (uint64_t g = s->nowhere_at + 1; g <= o->gave; g++)
+            since |= o->ring[g % POOL_RING] == k;
+        if (!since)
+            return err_set(c->err, EPROTO,
+                           "node %s has room for a shape that fits nowhere",
+                           n->name);
+    }
+    return 0;
+}
+
+static int check_shapes(struct check *c)
+{
+    for (uint32_t k = 0; k < c->p->nshapes; k++) {
+        const struct shape *s = c->p->shapes[k];
+
+        if (s->index != k || s->refs != c->refs[k] ||
+            s->waiting != c->waiting[k])
+            return err_set(c->err, EPROTO, "shape %u: %u items, %u wait; "
+                           "kept are %u, %u", k, c->refs[k], c->waiting[k],
+                           s->refs, s->waiting);
+        if (check_nowhere(c, s) < 0)
+            return -EPROTO;
+    }
+    return 0;
+}
+
+static int check_tenants(struct check *c)
+{
+    for (uint32_t k = 0; k < c->p->ntenants; k++) {
+        const struct plan_tenant *t = c->p->tenants[k];
+
+        if (t && (t->held_milli != c->milli[k] || t->items != c->items[k]))
+            return err_set(c->err, EPROTO, "tenant %s: holds %ju and not %ju",
+                           t->name, (uintmax_t) t->held_milli,
+                           (uintmax_t) c->milli[k]);
+    }
+    return 0;
+}
+
+static int check_all(struct check *c)
+{
+    int rc = check_items(c);
+
+    if (rc == 0)
+        rc = check_nodes(c);
+    if (rc == 0)
+        rc = check_families(c);
+    if (rc == 0)
+        rc = check_shapes(c);
+    if (rc == 0)
+        rc = check_tenants(c);
+    if (rc == 0)
+        rc = meter_check(c->p, c->err);
+    return rc;
+}
+
+int plan_check(const struct plan *p, struct err *err)
+{
+    struct check c = { .p = p, .err = err };
+    size_t devices = 0;
+    uint32_t *device;
+    int rc;
+
+    for (uint32_t k = 0; k < p->nnodes; k++)
+        devices += p->nodes[k] ? p->nodes[k]->ndevices : 0;
+    c.held = mem_array(p->nnodes + 1, sizeof *c.held);
+    device = mem_array(devices + 1, sizeof *device);
+    devices = 0;
+    for (uint32_t k = 0; k < p->nnodes; k++) {
+        c.held[k].device = device + devices;
+        devices += p->nodes[k] ? p->nodes[k]->ndevices : 0;
+    }
+    c.refs = mem_array(p->nshapes + 1, sizeof *c.refs);
+    c.waiting = mem_array(p->nshapes + 1, sizeof *c.waiting);
+    c.milli = mem_array(p->ntenants + 1, sizeof *c.milli);
+    c.items = mem_array(p->ntenants + 1, sizeof *c.items);
+    rc = check_all(&c);
+    free(c.held);
+    free(device);
+    free(c.refs);
+    free(c.waiting);
+    free(c.milli);
+    free(c.items);
+    return rc;
+}
