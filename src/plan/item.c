@@ -486,7 +486,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
     heap_remove(&p->timers, i);
-    room_gone(p, i, false);
+    room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
     if (suspended)
         park(p, i, true);
@@ -503,7 +503,8 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
         leave_line(p, i);
     heap_remove(&p->timers, i);
     if (item_runs(i)) {
-        room_gone(p, i, true);
+        room_gone(p, i);
+        room_over(p, i);
         release(p, i, true);
         say_room(p, i);
     } else if (i->places) {

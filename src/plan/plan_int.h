@@ -311,7 +311,7 @@ void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level 
 /* Told to leave, for that one; comes before its state changes. */
 void room_leaving(struct plan *p, struct plan_item *i,
                   struct plan_item *claimant);
-void room_gone(struct plan *p, struct plan_item *i, bool over); /* off its places */
+void room_gone(struct plan *p, struct plan_item *i);     /* off its places */
 void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
 /* What leaves: does its room go to the item?  (Or to nobody yet.) */
 bool room_left_to(const struct plan *p, const struct plan_item *leaving,

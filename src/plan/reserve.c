@@ -41,12 +41,16 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
                     const struct plan_node *n, const struct part *part,
                     const struct plan_place *place)
 {
+    return room_allows(p, i, n, part, place);
+}
+
+bool promise_bars(struct plan *p, const struct plan_item *i,
+                  const struct plan_node *n)
+{
     (void) p;
     (void) i;
     (void) n;
-    (void) part;
-    (void) place;
-    return true;
+    return false;
 }
 
 void promise_drop(struct plan *p, struct plan_item *i)

@@ -1,52 +1,416 @@
-#include "plan/plan_int.h"
+#include "plan/room.h"
 
+#include "base/list.h"
 #include "base/mem.h"
 
-/* Who gives way. */
+#include <string.h>
 
-struct rooms {
-    uint32_t count;
-};
+/* Claims: room that is being made.
+ *
+ * The claimant is the first in line who does not fit.  search.c finds who
+ * would have to go; the claim holds the claimant's places from the first order
+ * to leave until it starts there, so that nobody leaves for nothing.  One that
+ * is only moved has a claim of its own on the place it moves to.
+ *
+ * A claim comes into being when a victim is told to leave, not when that is
+ * decided: a plan that replays what another one decided has the same claims.
+ */
 
 void room_init(struct plan *p)
 {
     p->rooms = mem_new(sizeof(*p->rooms));
 }
 
+static void free_claim(struct claim *c)
+{
+    if (!c)
+        return;
+    free(c->places);
+    free(c->victims);
+    free(c);
+}
+
 void room_free(struct plan *p)
 {
+    free_claim(p->rooms->draft);
+    for (uint32_t k = 0; k < p->rooms->nsets; k++)
+        free(p->rooms->sets[k].items);
+    free(p->rooms->sets);
     free(p->rooms);
+}
+
+/* ---- who runs, by priority and level ---- */
+
+static struct running_set *get_set(struct rooms *r, int16_t priority,
+                                   uint8_t level)
+{
+    uint32_t k = 0;
+
+    while (k < r->nsets && (r->sets[k].priority != priority ||
+                            r->sets[k].level != level))
+        k++;
+    if (k == r->nsets) {
+        r->sets = mem_grow(r->sets, r->nsets + 1, sizeof(*r->sets));
+        r->sets[r->nsets++] = (struct running_set) { .priority = priority,
+                                                     .level = level };
+    }
+    return &r->sets[k];
+}
+
+static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
+{
+    struct running_set *s = get_set(p->rooms, i->priority, level);
+
+    if (s->count == s->cap) {
+        s->cap = s->cap ? s->cap * 2 : 16;
+        s->items = mem_grow(s->items, s->cap, sizeof(struct plan_item *));
+    }
+    i->room_slot = s->count;
+    s->items[s->count++] = i;
+    s->milli += i->held_milli;
+    s->cpu_milli += i->shape->cpu_milli;
+}
+
+static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
+{
+    struct running_set *s = get_set(p->rooms, i->priority, level);
+
+    s->items[i->room_slot] = s->items[--s->count];
+    s->items[i->room_slot]->room_slot = i->room_slot;
+    s->milli -= i->held_milli;
+    s->cpu_milli -= i->shape->cpu_milli;
+}
+
+void room_running(struct plan *p, struct plan_item *i, bool runs)
+{
+    if (runs)
+        set_add(p, i, i->level);
+    else
+        set_remove(p, i, i->level);
+}
+
+void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
+{
+    set_remove(p, i, was);
+    set_add(p, i, i->level);
+    if (i->level > was)
+        line_chance(p, i);
+}
+
+/* ---- claims ---- */
+
+static struct claim *find_claim(const struct plan *p,
+                                const struct plan_item *i)
+{
+    struct claim *c = p->rooms->claims;
+
+    while (c && c->claimant != i)
+        c = c->next;
+    return c;
+}
+
+static void promise(const struct claim *c, bool on)
+{
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        c->places[k].node->promised += on ? 1 : UINT32_MAX;
+}
+
+static void add_claim(struct plan *p, struct claim *c)
+{
+    struct claim **at = &p->rooms->claims;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = c;
+    promise(c, true);
+    p->rooms->nclaims++;
+}
+
+static void unlink_claim(struct plan *p, struct claim *c)
+{
+    struct claim **at = &p->rooms->claims;
+
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    p->rooms->nclaims--;
+    promise(c, false);
+}
+
+/* Who was to move and has not been told to stays where it is. */
+static void drop_claim(struct plan *p, struct claim *c)
+{
+    unlink_claim(p, c);
+    for (uint32_t k = 0; k < c->nvictims; k++) {
+        struct plan_item *v = c->victims[k].item;
+        struct claim *own = find_claim(p, v);
+
+        v->claimant = NULL;
+        if (own && v->state == ITEM_RUNNING) {
+            unlink_claim(p, own);
+            free_claim(own);
+        }
+    }
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        if (k == 0 || c->places[k].node != c->places[k - 1].node)
+            line_room(p, c->places[k].node);
+    free_claim(c);
+}
+
+static uint32_t find_victim(const struct claim *c, const struct plan_item *v)
+{
+    uint32_t k = 0;
+
+    while (k < c->nvictims && c->victims[k].item != v)
+        k++;
+    return k;
+}
+
+static struct claim *claim_alone(struct plan_item *claimant,
+                                 const struct plan_place *places, uint32_t n)
+{
+    struct claim *c = mem_new(sizeof(*c));
+
+    c->claimant = claimant;
+    c->places = mem_dup(places, n * sizeof(*places));
+    c->nplaces = n;
+    return c;
+}
+
+/* The claim that a search from here gives; where that has no use for v any
+ * more (the journal is of another plan), at least v's own places.
+ */
+static struct claim *make_claim(struct plan *p, struct plan_item *claimant,
+                                struct plan_item *v)
+{
+    struct claim *c = take(p->rooms->draft);
+
+    if (!c || c->claimant != claimant) {
+        free_claim(c);
+        c = room_search(p, claimant);
+    }
+    if (c && find_victim(c, v) < c->nvictims)
+        return c;
+    free_claim(c);
+    c = claim_alone(claimant, v->places, v->nplaces);
+    c->victims = mem_new(sizeof(*c->victims));
+    c->victims[0].item = v;
+    c->nvictims = 1;
+    c->loose = true;
+    return c;
+}
+
+void room_leaving(struct plan *p, struct plan_item *v,
+                  struct plan_item *claimant)
+{
+    struct claim *c;
+
+    if (!claimant || !item_waits(claimant))
+        return;
+    c = find_claim(p, claimant);
+    if (!c) {
+        c = make_claim(p, claimant, v);
+        add_claim(p, c);
+        for (uint32_t k = 0; k < c->nvictims; k++)
+            if (c->victims[k].moves)
+                add_claim(p, claim_alone(c->victims[k].item,
+                                         &c->victims[k].to, 1));
+    }
+    v->claimant = claimant;
+}
+
+/* The victim is off its places, or over. */
+void room_gone(struct plan *p, struct plan_item *v)
+{
+    struct claim *c = p->rooms->claims;
+    uint32_t k = 0;
+
+    while (c && (k = find_victim(c, v)) == c->nvictims)
+        c = c->next;
+    if (!c)
+        return;
+    v->claimant = NULL;
+    c->victims[k] = c->victims[--c->nvictims];
+}
+
+void room_over(struct plan *p, struct plan_item *i)
+{
+    struct claim *c = find_claim(p, i);
+
+    if (c)
+        drop_claim(p, c);
+    if (p->rooms->draft) {
+        free_claim(p->rooms->draft);
+        p->rooms->draft = NULL;
+    }
+}
+
+/* ---- what claims mean to others ---- */
+
+bool room_left_to(const struct plan *p, const struct plan_item *leaving,
+                  const struct plan_item *i)
+{
+    (void) p;
+    return !leaving->claimant || leaving->claimant == i;
+}
+
+/* CPUs and memory that the claim lacks on the node beyond what its victims
+ * there leave.
+ */
+static void claim_lacks(const struct claim *c, const struct plan_node *n,
+                        int64_t *ret_cpu, int64_t *ret_memory)
+{
+    *ret_cpu = *ret_memory = 0;
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        if (c->places[k].node == n) {
+            const struct part *q =
+                &c->claimant->shape->parts[c->places[k].part];
+
+            *ret_cpu += (int64_t) q->need.cpu_milli;
+            *ret_memory += (int64_t) q->need.memory;
+        }
+    for (uint32_t k = 0; k < c->nvictims; k++) {
+        const struct plan_item *v = c->victims[k].item;
+
+        for (uint32_t m = 0; m < v->nplaces; m++)
+            if (v->places[m].node == n) {
+                const struct part *q = &v->shape->parts[v->places[m].part];
+
+                *ret_cpu -= (int64_t) q->need.cpu_milli;
+                *ret_memory -= (int64_t) q->need.memory;
+            }
+    }
+}
+
+void room_on_paper(struct plan *p, const struct plan_item *i,
+                   struct paper *pa)
+{
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        if (c->claimant == i)
+            continue;
+        for (uint32_t k = 0; k < c->nplaces; k++) {
+            const struct plan_place *at = &c->places[k];
+            uint32_t w = pa->where[at->node->index];
+            int64_t cpu, memory;
+
+            if (w == 0)
+                continue;
+            for (uint32_t d = 0; d < at->ndevices; d++)
+                pa->nodes[w - 1].left[at->device[d]] = 0;
+            if (k > 0 && c->places[k - 1].node == at->node)
+                continue;
+            claim_lacks(c, at->node, &cpu, &memory);
+            pa->nodes[w - 1].cpu -= (uint64_t) (cpu > 0 ? cpu : 0);
+            pa->nodes[w - 1].memory -= (uint64_t) (memory > 0 ? memory : 0);
+        }
+    }
+}
+
+static bool shares_device(const struct plan_place *a,
+                          const struct plan_place *b)
+{
+    for (uint32_t x = 0; x < a->ndevices; x++)
+        for (uint32_t y = 0; y < b->ndevices; y++)
+            if (a->device[x] == b->device[y])
+                return true;
+    return false;
+}
+
+bool room_allows(const struct plan *p, const struct plan_item *i,
+                 const struct plan_node *n, const struct part *part,
+                 const struct plan_place *place)
+{
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        int64_t cpu, memory;
+        bool there = false;
+
+        if (c->claimant == i)
+            continue;
+        for (uint32_t k = 0; k < c->nplaces; k++)
+            if (c->places[k].node == n) {
+                there = true;
+                if (shares_device(&c->places[k], place))
+                    return false;
+            }
+        if (!there)
+            continue;
+        claim_lacks(c, n, &cpu, &memory);
+        if (cpu + (int64_t) part->need.cpu_milli > (int64_t) n->cpu_free ||
+            memory + (int64_t) part->need.memory > (int64_t) n->memory_free)
+            return false;
+    }
+    return true;
+}
+
+/* ---- decisions ---- */
+
+static bool has_all(struct plan *p, const struct claim *c)
+{
+    const struct shape *s = c->claimant->shape;
+    uint32_t k = 0;
+    bool all;
+
+    while (k < c->nplaces &&
+           pool_has(p, &s->parts[c->places[k].part], &c->places[k]))
+        pool_take(p, s, &c->places[k++]);
+    all = k == c->nplaces;
+    while (k > 0)
+        pool_give(p, s, &c->places[--k]);
+    return all;
+}
+
+static bool start_claimant(struct plan *p, const struct claim *c,
+                           struct plan_decision *ret)
+{
+    if (c->nvictims > 0 || c->loose || !item_waits(c->claimant) ||
+        tenant_barred(c->claimant->tenant, c->claimant->shape->gpu_milli) ||
+        !has_all(p, c))
+        return false;
+    p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
+    ret->what = PLAN_START;
+    ret->item = c->claimant;
+    ret->places = p->next;
+    ret->nplaces = c->nplaces;
+    return true;
+}
+
+static void evict(struct plan_item *claimant, const struct victim *v,
+                  struct plan_decision *ret)
+{
+    ret->what = PLAN_EVICT;
+    ret->item = v->item;
+    ret->claimant = claimant;
+    ret->cause = v->cause;
+    ret->how = v->how;
 }
 
 bool room_next(struct plan *p, struct plan_decision *ret)
 {
-    (void) p;
-    (void) ret;
+    struct claim *c = p->rooms->claims, *next;
+
+    for (; c; c = next) {
+        next = c->next;
+        if (start_claimant(p, c, ret))
+            return true;
+        for (uint32_t k = 0; k < c->nvictims; k++)
+            if (c->victims[k].item->state == ITEM_RUNNING) {
+                evict(c->claimant, &c->victims[k], ret);
+                return true;
+            }
+        if (c->nvictims == 0 && item_waits(c->claimant))
+            drop_claim(p, c);
+    }
     return false;
 }
 
 bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret)
 {
-    (void) p;
-    (void) i;
-    (void) ret;
-    return false;
-}
-
-void room_running(struct plan *p, struct plan_item *i, bool runs)
-{
-    (void) i;
-    p->rooms->count += runs ? 1 : UINT32_MAX;
-}
-
-void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
-{
-    if (i->level > was)
-        line_chance(p, i);
-}
-
-void room_over(struct plan *p, struct plan_item *i)
-{
-    (void) p;
-    (void) i;
+    if (find_claim(p, i))
+        return false;
+    free_claim(p->rooms->draft);
+    p->rooms->draft = room_search(p, i);
+    if (!p->rooms->draft)
+        return false;
+    evict(i, &p->rooms->draft->victims[0], ret);
+    return true;
 }

@@ -1,0 +1,157 @@
+#include "plan/paper.h"
+
+#include "base/mem.h"
+
+static struct paper_node *find(const struct paper *pa,
+                               const struct plan_node *n)
+{
+    uint32_t k = pa->where[n->index];
+
+    return k ? &pa->nodes[k - 1] : NULL;
+}
+
+static void change(struct paper *pa, const struct shape *s,
+                   const struct plan_place *place, bool take)
+{
+    struct paper_node *at = find(pa, place->node);
+    const struct part *part = &s->parts[place->part];
+
+    if (!at)
+        return;
+    at->stale = true;
+    if (take) {
+        at->cpu -= part->need.cpu_milli;
+        at->memory -= part->need.memory;
+    } else {
+        at->cpu += part->need.cpu_milli;
+        at->memory += part->need.memory;
+    }
+    for (uint32_t d = 0; d < place->ndevices; d++)
+        at->left[place->device[d]] += take ? 0 - part->milli : part->milli;
+}
+
+void paper_take(struct paper *pa, const struct shape *s,
+                const struct plan_place *place)
+{
+    change(pa, s, place, true);
+}
+
+void paper_give(struct paper *pa, const struct shape *s,
+                const struct plan_place *place)
+{
+    change(pa, s, place, false);
+}
+
+void paper_take_item(struct paper *pa, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        change(pa, i->shape, &i->places[k], true);
+}
+
+void paper_give_item(struct paper *pa, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        change(pa, i->shape, &i->places[k], false);
+}
+
+static void set_node(struct paper_node *at, struct plan_node *n,
+                     uint32_t *left)
+{
+    at->node = n;
+    at->cpu = n->cpu_free;
+    at->memory = n->memory_free;
+    at->left = left;
+    at->stale = true;
+    for (uint32_t d = 0; d < n->ndevices; d++)
+        left[d] = n->devices[d].free_milli;
+}
+
+static void take_off_leaving(struct paper *pa, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < pa->count; k++) {
+        const struct plan_node *n = pa->nodes[k].node;
+
+        for (uint32_t m = 0; m < n->nitems; m++) {
+            const struct plan_item *o = n->items[m];
+
+            /* An item of several nodes is met several times. */
+            if (o->state == ITEM_LEAVING && room_left_to(pa->plan, o, i) &&
+                find(pa, o->places[0].node) == &pa->nodes[k])
+                paper_give_item(pa, o);
+        }
+    }
+}
+
+void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
+                struct plan_node *const *nodes, uint32_t n)
+{
+    uint32_t *left, devices = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        devices += nodes[k]->ndevices;
+    *pa = (struct paper) { .plan = p, .count = n };
+    pa->nodes = mem_array(n + 1, sizeof(*pa->nodes));
+    pa->where = mem_array(p->nnodes + 1, sizeof(*pa->where));
+    pa->devices = left = mem_array(devices + 1, sizeof(*left));
+    for (uint32_t k = 0; k < n; k++) {
+        set_node(&pa->nodes[k], nodes[k], left);
+        pa->where[nodes[k]->index] = k + 1;
+        left += nodes[k]->ndevices;
+    }
+    take_off_leaving(pa, i);
+    room_on_paper(p, i, pa);
+    for (uint32_t k = 0; k < n; k++)
+        pa->nodes[k].barred = nodes[k]->promised > 0 &&
+                              promise_bars(p, i, nodes[k]);
+}
+
+void paper_free(struct paper *pa)
+{
+    free(pa->nodes);
+    free(pa->where);
+    free(pa->devices);
+}
+
+/* Of devices that will do, those with least left: the first of them. */
+static bool choose(const struct paper *pa, const struct paper_node *at,
+                   const struct part *part, struct plan_place *ret)
+{
+    const struct plan_node *n = at->node;
+    uint32_t best = UINT32_MAX;
+
+    ret->ndevices = 0;
+    for (uint32_t d = 0; d < n->ndevices; d++) {
+        const struct device *dev = &n->devices[d];
+
+        if (!dev->open || at->left[d] < part->milli ||
+            at->left[d] > 1000 ||
+            !need_matches_device(pa->plan, dev, part))
+            continue;
+        if (part->milli == 1000) {
+            ret->device[ret->ndevices++] = (uint16_t) d;
+            if (ret->ndevices == part->devices)
+                return true;
+        } else if (best == UINT32_MAX || at->left[d] < at->left[best]) {
+            best = d;
+        }
+    }
+    if (best == UINT32_MAX)
+        return false;
+    ret->device[ret->ndevices++] = (uint16_t) best;
+    return true;
+}
+
+bool paper_fits(const struct paper *pa, const struct paper_node *at,
+                const struct shape *s, uint32_t part, struct plan_place *ret)
+{
+    const struct part *need = &s->parts[part];
+
+    if (!at->node->open || (int64_t) at->cpu < (int64_t) need->need.cpu_milli ||
+        (int64_t) at->memory < (int64_t) need->need.memory ||
+        !need_matches_node(at->node, need))
+        return false;
+    ret->node = at->node;
+    ret->part = part;
+    ret->ndevices = 0;
+    return need->devices == 0 || choose(pa, at, need, ret);
+}

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "plan/plan_int.h"
+
+/* paper - what if?  Some nodes as they would be with some items taken off and
+ * others put there, worked out beside the pool.
+ *
+ * What is promised to others is not free on paper.
+ */
+struct paper_node {
+    struct plan_node *node;
+    uint64_t cpu, memory;
+    uint32_t *left;                    /* of each device */
+    double cost;                       /* room.c: of one more rank here */
+    bool stale;                        /* ... is to be worked out */
+    bool barred;                       /* not for this item */
+};
+
+struct paper {
+    struct plan *plan;
+    struct paper_node *nodes;
+    uint32_t count;
+    uint32_t *where;                   /* by plan_node.index: from 1; 0: not */
+    uint32_t *devices;                 /* behind `left` */
+};
+
+/* The nodes as they are for the item; what leaves for it or for nobody is gone
+ * already.
+ */
+void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
+                struct plan_node *const *nodes, uint32_t n);
+void paper_free(struct paper *pa);
+/* A place for one rank on the node, or false. */
+bool paper_fits(const struct paper *pa, const struct paper_node *at,
+                const struct shape *s, uint32_t part, struct plan_place *ret);
+void paper_take(struct paper *pa, const struct shape *s,
+                const struct plan_place *place);
+void paper_give(struct paper *pa, const struct shape *s,
+                const struct plan_place *place);
+/* All places of the item, where the paper has the node. */
+void paper_take_item(struct paper *pa, const struct plan_item *i);
+void paper_give_item(struct paper *pa, const struct plan_item *i);

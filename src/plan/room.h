@@ -1,0 +1,45 @@
+#pragma once
+
+#include "plan/paper.h"
+
+/* room - claims, and the search for whom to evict. */
+
+struct victim {
+    struct plan_item *item;
+    enum plan_cause cause;
+    enum plan_yield how;
+    bool moves;                        /* to a place that is free */
+    struct plan_place to;
+};
+
+struct claim {
+    struct claim *next;
+    struct plan_item *claimant;
+    struct plan_place *places;         /* all it needs */
+    uint32_t nplaces;
+    struct victim *victims;            /* still there */
+    uint32_t nvictims;
+    double loss;
+    bool loose;                        /* the places are not its own choice */
+};
+
+struct running_set {                   /* RUNNING ones of a priority and level */
+    int16_t priority;
+    uint8_t level;
+    struct plan_item **items;
+    uint32_t count, cap;
+    uint64_t milli, cpu_milli;
+};
+
+struct rooms {
+    struct claim *claims;              /* the oldest first */
+    uint32_t nclaims;
+    struct claim *draft;               /* decided, not begun */
+    struct running_set *sets;
+    uint32_t nsets;
+};
+
+/* Who must go for the item to start, and where it starts then: at least one
+ * victim, or NULL.  Changes nothing.
+ */
+struct claim *room_search(struct plan *p, struct plan_item *i);
