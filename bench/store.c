@@ -12,9 +12,12 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* bench-store - what the journal costs: one JSON object a line.
@@ -352,6 +355,60 @@ static int parse(int argc, char **argv, struct conf *conf)
     return rc < 0 || optind < argc || conf->clients == 0 ? -EINVAL : 0;
 }
 
+/* In a process of its own: whatever ends it, the folder is removed. */
+static _Noreturn void work(const struct conf *conf, const sigset_t *mask)
+{
+    struct err err = { 0 };
+    int rc;
+
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void) sigprocmask(SIG_SETMASK, mask, NULL);
+    rc = bench_all(conf, &err);
+    if (rc < 0)
+        (void) fprintf(stderr, "bench-store: %s\n", err.text);
+    exit(rc < 0);
+}
+
+/* The status of the worker, or a signal's as a shell says it: of the one that
+ * ended it, or that came for us and was handed on.
+ */
+static int wait_for(pid_t worker, const sigset_t *signals)
+{
+    int status = 0, sig = 0;
+
+    while (waitpid(worker, &status, WNOHANG) == 0) {
+        int got = sigwaitinfo(signals, NULL);
+
+        if (got > 0 && got != SIGCHLD) {
+            sig = got;
+            (void) kill(worker, SIGKILL);
+        }
+    }
+    if (!sig && WIFSIGNALED(status))
+        sig = WTERMSIG(status);
+    return sig ? 128 + sig : WEXITSTATUS(status);
+}
+
+static int run(const struct conf *conf)
+{
+    static const int sigs[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP };
+    sigset_t signals, mask;
+    pid_t worker;
+
+    (void) sigemptyset(&signals);
+    for (size_t i = 0; i < array_size(sigs); i++)
+        (void) sigaddset(&signals, sigs[i]);
+    (void) sigprocmask(SIG_BLOCK, &signals, &mask);
+    worker = fork();
+    if (worker == 0)
+        work(conf, &mask);
+    if (worker < 0) {
+        (void) fprintf(stderr, "bench-store: fork: %s\n", strerror(errno));
+        return 1;
+    }
+    return wait_for(worker, &signals);
+}
+
 int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
@@ -370,9 +427,10 @@ int main(int argc, char **argv)
         return 1;
     }
     conf.dir = dir;
-    rc = bench_all(&conf, &err);
-    (void) fs_remove_tree(dir, NULL);
-    if (rc < 0)
+    rc = run(&conf);
+    if (fs_remove_tree(dir, &err) < 0) {
         (void) fprintf(stderr, "bench-store: %s\n", err.text);
-    return rc < 0;
+        return rc ? rc : 1;
+    }
+    return rc;
 }
