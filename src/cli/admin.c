@@ -162,7 +162,7 @@ const struct verb verb_restore = {
 static int run_schema(struct cli *c, const void *opts)
 {
     (void) opts;
-    return print_text(c, "%s", control_schema());
+    return print_text(c, control_schema());
 }
 
 const struct verb verb_schema = {

@@ -150,34 +150,29 @@ char *call_path(const char *fmt, ...)
     return path;
 }
 
-static int get(struct cli *c, json_t **ret, const char *fmt, va_list ap)
-{
-    autofree char *path = path_vprintf(fmt, ap);
-
-    return call_json(c, "GET", path, NULL, ret);
-}
-
 int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
 {
+    autofree char *path = NULL;
     va_list ap;
-    int rc;
 
     va_start(ap, fmt);
-    rc = get(c, ret, fmt, ap);
+    path = path_vprintf(fmt, ap);
     va_end(ap);
-    return rc;
+    return call_json(c, "GET", path, NULL, ret);
 }
 
 int call_try(struct cli *c, json_t **ret, const char *fmt, ...)
 {
+    autofree char *path = NULL;
     bool was = c->muted;
     va_list ap;
     int rc;
 
-    c->muted = true;
     va_start(ap, fmt);
-    rc = get(c, ret, fmt, ap);
+    path = path_vprintf(fmt, ap);
     va_end(ap);
+    c->muted = true;
+    rc = call_json(c, "GET", path, NULL, ret);
     c->muted = was;
     return rc;
 }

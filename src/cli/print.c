@@ -29,36 +29,22 @@ int print_buf(const struct cli *c, const struct buf *b)
     return fwrite(buf_text(b), 1, b->len, stdout) != b->len ? no_output(c) : 0;
 }
 
-static int vprint_text(const struct cli *c, const char *fmt, va_list ap)
-    __attribute__((format(printf, 2, 0)));
-
-static int vprint_text(const struct cli *c, const char *fmt, va_list ap)
+int print_text(const struct cli *c, const char *text)
 {
-    return vprintf(fmt, ap) < 0 || putchar('\n') == EOF ? no_output(c) : 0;
-}
-
-int print_text(const struct cli *c, const char *fmt, ...)
-{
-    va_list ap;
-    int rc;
-
-    va_start(ap, fmt);
-    rc = vprint_text(c, fmt, ap);
-    va_end(ap);
-    return rc;
+    return puts(text) == EOF ? no_output(c) : 0;
 }
 
 int print_done(const struct cli *c, const json_t *answer, const char *fmt, ...)
 {
+    autofree char *text = NULL;
     va_list ap;
-    int rc;
 
     if (c->out == OUT_JSON)
         return print_json(c, answer);
     va_start(ap, fmt);
-    rc = vprint_text(c, fmt, ap);
+    text = mem_vprintf(fmt, ap);
     va_end(ap);
-    return rc;
+    return print_text(c, text);
 }
 
 int print_object(struct cli *c, const json_t *o, print_f print)

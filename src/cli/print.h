@@ -19,8 +19,7 @@ int print_json(const struct cli *c, const json_t *j);
 /* What was painted. */
 int print_buf(const struct cli *c, const struct buf *b);
 /* A text and the end of its line. */
-int print_text(const struct cli *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+int print_text(const struct cli *c, const char *text);
 /* What was done: the answer with -o json, else the line. */
 int print_done(const struct cli *c, const json_t *answer, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

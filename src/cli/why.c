@@ -88,7 +88,7 @@ static int why_workload(struct cli *c, const char *id, uint64_t most)
         if (rc != 0)
             return rc;
     }
-    return i ? 0 : print_text(c, "nothing of %s waits", id);
+    return i ? 0 : print_done(c, reply, "nothing of %s waits", id);
 }
 
 static int run_why(struct cli *c, const void *opts)
