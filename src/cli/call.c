@@ -96,6 +96,37 @@ int call_refused(const struct cli *c, int status, const char *body, size_t len)
                                  json_get_str(j, "title", "refused")));
 }
 
+const char *call_type_of(const char *text, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && strchr(" \t\r\n", text[i]))
+        i++;
+    return i < len && text[i] == '{' ? "application/json" : "application/yaml";
+}
+
+/* Ask; *ret may be NULL when the answer does not matter. */
+static int ask(struct cli *c, const struct client_request *q, json_t **ret)
+{
+    struct client_reply r;
+    struct err err;
+    int rc = cli_connect(c);
+
+    if (rc != 0)
+        return rc;
+    rc = client_call(c->client, q, &r, &err);
+    if (rc < 0)
+        return call_lost(c, rc, &err);
+    if (r.status >= 400)
+        rc = call_refused(c, r.status, buf_text(&r.body), r.body.len);
+    else if (ret && json_read(buf_text(&r.body), r.body.len, CLIENT_BODY_MAX,
+                              ret, &err) < 0)
+        rc = cli_fail(c, CLI_BROKEN, "%s %s: no JSON came back: %s",
+                      q->method, q->path, err.text);
+    client_reply_free(&r);
+    return rc;
+}
+
 int call_json(struct cli *c, const char *method, const char *path,
               const json_t *body, json_t **ret)
 {
@@ -105,23 +136,19 @@ int call_json(struct cli *c, const char *method, const char *path,
         .type = text ? "application/json" : NULL,
         .body = text, .len = text ? strlen(text) : 0,
     };
-    struct client_reply r;
-    struct err err;
-    int rc = cli_connect(c);
 
-    if (rc != 0)
-        return rc;
-    rc = client_call(c->client, &q, &r, &err);
-    if (rc < 0)
-        return call_lost(c, rc, &err);
-    if (r.status >= 400)
-        rc = call_refused(c, r.status, buf_text(&r.body), r.body.len);
-    else if (ret && json_read(buf_text(&r.body), r.body.len, CLIENT_BODY_MAX,
-                              ret, &err) < 0)
-        rc = cli_fail(c, CLI_BROKEN, "%s %s: no JSON came back: %s", method,
-                      path, err.text);
-    client_reply_free(&r);
-    return rc;
+    return ask(c, &q, ret);
+}
+
+int call_document(struct cli *c, const char *method, const char *path,
+                  const char *text, size_t len, json_t **ret)
+{
+    struct client_request q = {
+        .method = method, .path = path, .timeout_ms = CALL_MS,
+        .type = call_type_of(text, len), .body = text, .len = len,
+    };
+
+    return ask(c, &q, ret);
 }
 
 static char *path_vprintf(const char *fmt, va_list ap)

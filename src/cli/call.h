@@ -18,6 +18,11 @@ struct err;
  */
 int call_json(struct cli *c, const char *method, const char *path,
               const json_t *body, json_t **ret);
+/* The same with a document, YAML or JSON, as its body. */
+int call_document(struct cli *c, const char *method, const char *path,
+                  const char *text, size_t len, json_t **ret);
+/* The media type of a document by how it begins. */
+const char *call_type_of(const char *text, size_t len);
 /* GET of a path put together as by call_path. */
 int call_get(struct cli *c, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -60,15 +60,6 @@ static bool worth_again(unsigned try, int rc, int status)
     return rc == -ECONNRESET || rc == -ETIMEDOUT;
 }
 
-static const char *type_of(const char *text, size_t len)
-{
-    size_t i = 0;
-
-    while (i < len && strchr(" \t\r\n", text[i]))
-        i++;
-    return i < len && text[i] == '{' ? "application/json" : "application/yaml";
-}
-
 static int take_reply(struct cli *c, const struct client_reply *r,
                       json_t **ret)
 {
@@ -90,7 +81,7 @@ int submit(struct cli *c, const struct submit *s, json_t **ret)
     const char *headers[] = { NULL, NULL };
     struct client_request q = {
         .method = "POST", .path = path, .timeout_ms = SUBMIT_MS,
-        .type = type_of(s->text, s->len), .body = s->text, .len = s->len,
+        .type = call_type_of(s->text, s->len), .body = s->text, .len = s->len,
         .headers = headers,
     };
     struct client_reply r = { 0 };
