@@ -13,5 +13,6 @@ const struct verb *const cli_verbs[] = {
     &verb_tenant_create, &verb_tenant_set, &verb_tenant_remove,
     &verb_token_create, &verb_token_ls, &verb_token_revoke, &verb_backup,
     &verb_restore, &verb_release, &verb_sim_pack, &verb_sim_run,
+    &verb_sim_dag, &verb_sim_mixed,
     &verb_schema, &verb_version, &verb_completion, NULL,
 };

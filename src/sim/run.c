@@ -10,9 +10,7 @@
 static const struct run_policy *const policies[] = {
     &run_fifo, &run_fifo_backfill, &run_easy, &run_sjf, &run_las, &run_srtf,
     &run_srsf, &run_quota_strict, &run_quota_backfill, &run_quota_borrow,
-#ifdef SIM_PLAN
     &run_weir,
-#endif
 };
 
 const struct run_policy *run_policy_find(const char *name)

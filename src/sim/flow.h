@@ -1,0 +1,71 @@
+#pragma once
+
+#include "plan/predict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct plan;
+
+/* flow - tasks that wait for each other go through the plan on a virtual
+ * clock.
+ *
+ * A task comes into line when all its parents have ended, with the predicted
+ * way from its start to the end of its workload.  The plan decides, its
+ * decisions are carried out at once; nobody is suspended.  The same input gives
+ * the same result.
+ */
+enum { FLOW_TASKS = 1000000, FLOW_EDGES = 10000000 };
+
+struct flow_task {
+    uint64_t submit_ms, length_ms;
+    uint64_t cpu_milli;                /* of all */
+    uint32_t gpus;                     /* up to a node's on one node */
+    uint32_t tenant, workload;
+    uint32_t first, nparents;          /* of its edges */
+    struct predict_sig sig;
+};
+
+struct flow {
+    struct flow_task *tasks;           /* a workload's stand together */
+    uint32_t count;
+    uint32_t *edges;                   /* numbers of parents */
+    uint32_t nedges;
+    uint32_t ntenants, nworkloads;
+};
+void flow_free(struct flow *f);
+/* 0, or -ELOOP with a task named that waits for itself. */
+int flow_check(const struct flow *f, struct err *err);
+
+/* The way from the start of each task to the end of what hangs on it, given
+ * the length of each.  Mem_array, the caller frees.
+ */
+uint64_t *flow_ways(const struct flow *f, const uint64_t *lengths);
+
+struct flow_nodes {                    /* alike */
+    uint32_t count, gpus;
+    uint64_t cpu_milli;
+};
+struct flow_options {
+    const struct flow_nodes *nodes;
+    size_t nnodes;
+    bool learned;                      /* ways by what the plan has learned */
+};
+/* A plan with these nodes, all simulated, and nothing in line. */
+struct plan *flow_plan(const struct flow_options *o);
+
+struct flow_result {
+    uint64_t makespan_ms;              /* from the first submission */
+    uint64_t critical_ms;              /* the longest way, by true lengths */
+    uint64_t cpu_ms, gpu_ms;           /* work: thousandths of CPUs; GPUs */
+    /* GPU-milliseconds while some task waits for GPUs, and idle of these. */
+    uint64_t wanted_ms, idle_ms;
+    double avg_ms;                     /* submission to end, of workloads */
+    struct predict_quality quality;
+};
+/* Play all tasks; the plan keeps what it has learned, and its clock goes on. */
+int flow_play(const struct flow *f, struct plan *p,
+              const struct flow_options *o, struct flow_result *ret,
+              struct err *err);
