@@ -246,6 +246,7 @@ double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
 void score_policy(struct plan *p);                 /* ratings may have changed */
+double score_rating(struct plan *p, uint16_t model);     /* by its number */
 
 /* tenant.c */
 void tenants_init(struct plan *p);

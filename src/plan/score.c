@@ -290,6 +290,12 @@ static void rate(struct plan *p)
     c->nratings = p->nmodels;
 }
 
+double score_rating(struct plan *p, uint16_t model)
+{
+    rate(p);
+    return p->scorer->ratings[model];
+}
+
 /* Devices that typical work would lack for the CPUs that ranks without a
  * device hold here, this one included.
  */
