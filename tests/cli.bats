@@ -175,6 +175,9 @@ sleeper() {
 
 @test "schema and version need no control plane" {
     "$WEIR" schema | json 'o["$schema"]' | grep -q json-schema.org
+    "$WEIR" schema policy | json 'o["properties"]["patience"]["type"][0]' | grep -qx string
+    run -2 "$WEIR" schema workload
+    [ "$output" = "weir schema: 'workload' has no schema; expected document or policy" ]
     run -0 "$WEIR" version
     [[ "$output" == "weir "[0-9]* ]]
     [ "$("$WEIR" --version)" = "${lines[0]}" ]

@@ -8,7 +8,10 @@
 #include "base/mem.h"
 #include "core/world.h"
 #include "spec/doc.h"
+#include "spec/policy_doc.h"
 #include "store/store.h"
+
+#include <string.h>
 
 /* What the service says about itself. */
 enum { METRICS_MAX = 8 * 1024 * 1024 };
@@ -35,7 +38,11 @@ void get_openapi(struct call *c)
 
 void get_schema(struct call *c)
 {
-    reply_text(c, 200, "application/schema+json", doc_schema());
+    const char *of = call_arg(c, "of");
+
+    reply_text(c, 200, "application/schema+json",
+               of && strcmp(of, "policy") == 0 ? policy_doc_schema() :
+               doc_schema());
 }
 
 void get_version(struct call *c)

@@ -161,16 +161,24 @@ const struct verb verb_restore = {
 
 static int run_schema(struct cli *c, const void *opts)
 {
+    const char *of = c->nargs ? c->args[0] : "document";
+
     (void) opts;
-    return print_text(c, control_schema());
+    if (strcmp(of, "document") != 0 && strcmp(of, "policy") != 0)
+        return cli_fail(c, CLI_USAGE, "'%s' has no schema; expected document "
+                        "or policy", of);
+    return print_text(c, strcmp(of, "policy") == 0 ? control_policy_schema()
+                                                   : control_schema());
 }
 
 const struct verb verb_schema = {
     .name = "schema",
-    .summary = "print the JSON Schema of the document",
-    .usage = "",
+    .summary = "print the JSON Schema of the document, or of a policy",
+    .usage = "[document|policy]",
     .about = "For editors that complete and check YAML.",
-    .examples = "weir schema > weir.schema.json",
+    .examples = "weir schema > weir.schema.json\n"
+                "weir schema policy",
+    .max_args = 1,
     .opts = no_opts,
     .run = run_schema,
 };

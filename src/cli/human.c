@@ -1,10 +1,12 @@
 #include "cli/human.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/quantity.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +54,34 @@ const char *human_span(uint64_t ms, char *buf)
     (void) snprintf(buf, HUMAN_SIZE, "%" PRIu64 ".%" PRIu64 "s", ms / SECOND,
                     ms % SECOND / 100);
     return buf;
+}
+
+char *human_spark(const double *v, size_t n, size_t width, bool utf8)
+{
+    static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇",
+                                        "█" };
+    static const char plain[] = "_.-=*#%@";
+    struct buf b = BUF_INIT(4096);
+    double low = INFINITY, high = -INFINITY;
+
+    if (n > width) {
+        v += n - width;
+        n = width;
+    }
+    for (size_t i = 0; i < n; i++) {
+        low = v[i] < low ? v[i] : low;
+        high = v[i] > high ? v[i] : high;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned at = high > low ? (unsigned) ((v[i] - low) / (high - low) *
+                                               7.999) : 0;
+
+        if (utf8)
+            buf_str(&b, bars[at]);
+        else
+            buf_char(&b, plain[at]);
+    }
+    return buf_take(&b);
 }
 
 const char *human_count(uint64_t n, char *buf)

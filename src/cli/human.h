@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,10 @@ const char *human_span(uint64_t ms, char *buf);
 const char *human_count(uint64_t n, char *buf);
 /* A share of 1, in percent: "12.5%". */
 const char *human_share(double share, char *buf);
+/* The numbers as a line of bars, the last `width` of them; without UTF-8 their
+ * shape in ASCII.  Caller frees.
+ */
+char *human_spark(const double *v, size_t n, size_t width, bool utf8);
 /* "40Gi", "512Mi", rounded to what fits in five characters. */
 const char *human_bytes(uint64_t bytes, char *buf);
 

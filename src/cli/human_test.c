@@ -46,6 +46,20 @@ static void test_counts(void)
     ok(strcmp(human_share(0.125, buf), "12.5%") == 0, "a share");
 }
 
+static void test_spark(void)
+{
+    static const double v[] = { 9, 0, 1, 2, 3.5, 7 }, same[] = { 2, 2 };
+    autofree char *bars = human_spark(v, 6, 5, true);
+    autofree char *plain = human_spark(v, 6, 100, false);
+    autofree char *flat = human_spark(same, 2, 10, true);
+    autofree char *none = human_spark(v, 0, 10, true);
+
+    ok(strcmp(bars, "▁▂▃▄█") == 0, "the last few numbers as bars (%s)", bars);
+    ok(strcmp(plain, "@__.=%") == 0, "and without UTF-8 (%s)", plain);
+    ok(strcmp(flat, "▁▁") == 0 && none[0] == '\0',
+       "what does not move is flat, nothing is nothing");
+}
+
 static void test_bytes(void)
 {
     static const struct { uint64_t bytes; const char *want; } rows[] = {
@@ -88,6 +102,7 @@ int main(void)
     test_ages();
     test_spans();
     test_counts();
+    test_spark();
     test_bytes();
     test_ends();
     test_times();

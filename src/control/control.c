@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/home.h"
 #include "spec/doc.h"
+#include "spec/policy_doc.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -388,4 +389,9 @@ int control_restore(const char *state_dir, const char *backup,
 const char *control_schema(void)
 {
     return doc_schema();
+}
+
+const char *control_policy_schema(void)
+{
+    return policy_doc_schema();
 }

@@ -40,3 +40,4 @@ int control_restore(const char *state_dir, const char *backup,
 
 /* The JSON Schema of the document, as text; static. */
 const char *control_schema(void);
+const char *control_policy_schema(void);

@@ -41,6 +41,8 @@ def plain(tap, server):
     tap.ok(r.json["api"] == 1 and r.json["version"], "GET /v1/version", r)
     r = c.get("/v1/schema")
     tap.ok(r.json["$schema"], "GET /v1/schema is a JSON Schema")
+    r = c.get("/v1/schema?of=policy")
+    tap.ok("half_life" in r.json["properties"], "and there is one of a policy")
     for path in ("/v1/watch", "/v1/workloads"):
         r = c.call("HEAD", path)
         tap.ok(r.status == 200 and r.body == b"", f"HEAD {path}", r)
