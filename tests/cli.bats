@@ -173,6 +173,21 @@ sleeper() {
     [ "$(completed weir pool show l)" = local ]
 }
 
+@test "progress: only from inside a task, and only what makes sense" {
+    run -2 "$WEIR" progress 0.5
+    [[ "$output" == "weir progress: this is for tasks: "* ]]
+    mkfifo "$T/pipe"
+    exec 9<>"$T/pipe"
+    WEIR_PROGRESS=$T/pipe "$WEIR" progress 0.5 loss=0.25
+    read -r -t 10 line <&9
+    [ "$line" = "0.5 loss=0.25" ]
+    for word in 1.5 -0.1 nonsense loss= =1 "a b=1"; do
+        WEIR_PROGRESS=$T/pipe run -2 "$WEIR" progress -- "$word"
+    done
+    WEIR_PROGRESS=$T/pipe run -2 "$WEIR" progress loss=1 0.5
+    exec 9>&-
+}
+
 @test "schema and version need no control plane" {
     "$WEIR" schema | json 'o["$schema"]' | grep -q json-schema.org
     "$WEIR" schema policy | json 'o["properties"]["patience"]["type"][0]' | grep -qx string

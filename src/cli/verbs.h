@@ -5,7 +5,7 @@
 /* One file for each verb, or for the few of one noun. */
 extern const struct verb verb_abort, verb_backup, verb_completion,
     verb_events, verb_logs, verb_node_drain, verb_node_undrain, verb_pause,
-    verb_pool_ls, verb_pool_show, verb_ps, verb_release, verb_restore,
+    verb_pool_ls, verb_pool_show, verb_progress, verb_ps, verb_release, verb_restore,
     verb_retry, verb_run, verb_schema, verb_show, verb_sim_dag,
     verb_sim_mixed, verb_sim_pack, verb_sim_run, verb_tenant_create, verb_tenant_ls, verb_tenant_remove,
     verb_tenant_set, verb_tenant_show, verb_token_create, verb_token_ls,
