@@ -182,20 +182,29 @@ static uint32_t stands_for(const struct gang *g, const struct scope *c,
     return n;
 }
 
-/* The first of the sorted that takes all that are left; else the last. */
-static uint32_t pick(const struct stand *list, uint32_t n, uint32_t left)
+/* The first of the sorted that takes that many, or n. */
+static uint32_t first_with(const struct stand *list, uint32_t n,
+                           uint32_t ranks)
 {
     uint32_t low = 0, high = n;
 
     while (low < high) {
         uint32_t mid = (low + high) / 2;
 
-        if (list[mid].ranks >= left)
+        if (list[mid].ranks >= ranks)
             high = mid;
         else
             low = mid + 1;
     }
-    return low < n ? low : n - 1;
+    return low;
+}
+
+/* The one with least to spare for all that are left, or the largest one. */
+static uint32_t pick(const struct stand *list, uint32_t n, uint32_t left)
+{
+    uint32_t most = list[n - 1].ranks;
+
+    return first_with(list, n, left < most ? left : most);
 }
 
 static uint32_t fill_part(struct gang *g, const struct scope *c,
@@ -244,15 +253,11 @@ static bool fill(struct gang *g, const struct scope *c)
 static bool fill_single(struct gang *g, struct scope c)
 {
     uint32_t ranks = g->s->shape->nparts == 1 ? g->s->shape->ranks : 1;
-    uint32_t at, tried = 0;
+    uint32_t at = first_with(g->stands, g->nstands, ranks), tried = 0;
 
-    if (g->nstands == 0)
-        return false;
-    at = pick(g->stands, g->nstands, ranks);
     for (; at < g->nstands && tried < SINGLES; at++) {
         c.node = g->stands[at].node;
-        if (g->stands[at].ranks < ranks || (c.pool != UINT32_MAX &&
-                                            c.pool != c.node->pool_number))
+        if (c.pool != UINT32_MAX && c.pool != c.node->pool_number)
             continue;
         tried++;
         if (fill(g, &c))

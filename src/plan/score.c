@@ -23,6 +23,10 @@ enum {
  * what starts now counts more than what may come.
  */
 static const double SLOW = 8;
+/* Thousandths of a device: work without one goes, all else being equal, to a
+ * node that has none.
+ */
+static const double BESIDE = 1;
 
 struct typical {
     int64_t cpu;
@@ -327,7 +331,8 @@ double score_place(struct plan *p, const struct plan_item *i,
     before = usable_now(c, n);
     if (part->devices == 0) {
         after = n->free_milli ? usable(c, n, part->need.cpu_milli) : 0;
-        return (before - after + starved(c, n, part)) / 1000;
+        cost = before - after + starved(c, n, part);
+        return (cost + (n->ndevices ? BESIDE : 0)) / 1000;
     }
     if (part->milli == FRAG_WHOLE)
         after = take_whole(p, n, part, place);

@@ -36,19 +36,8 @@ static int by_count(const void *va, const void *vb)
     return strcmp(b->spec, a->spec);
 }
 
-static uint16_t find_size(struct pack_types *t, uint16_t milli)
-{
-    size_t i = 0;
-
-    while (i < t->nsizes && t->sizes[i] != milli)
-        i++;
-    if (i == t->nsizes)
-        t->sizes[t->nsizes++] = milli;
-    return (uint16_t) i;
-}
-
 void pack_types_of(const struct pack_list *l, unsigned percent,
-                   struct pack_types *ret)
+                   struct frag_types *ret)
 {
     autofree const struct pack_shape **sorted =
         mem_array(l->nshapes, sizeof *sorted);
@@ -63,9 +52,9 @@ void pack_types_of(const struct pack_list *l, unsigned percent,
     while (covered * 100 < l->npods * percent) {
         const struct pack_shape *s = sorted[ret->count];
 
-        ret->items[ret->count++] = (struct pack_type) {
+        ret->items[ret->count++] = (struct frag_type) {
             .cpu = s->cpu, .models = s->models, .gpus = s->gpus,
-            .size = find_size(ret, s->milli), .weight = (double) s->count,
+            .size = frag_size(ret, s->milli), .weight = (double) s->count,
         };
         covered += s->count;
     }
@@ -84,7 +73,7 @@ struct fit {
     int lost;                          /* milli on the others */
 };
 
-static void measure(const struct pack_node *n, const struct pack_types *t,
+static void measure(const struct pack_node *n, const struct frag_types *t,
                     struct fit *ret)
 {
     for (size_t i = 0; i < t->nsizes; i++) {
@@ -100,7 +89,7 @@ static void measure(const struct pack_node *n, const struct pack_types *t,
     }
 }
 
-double pack_frag(const struct pack_node *n, const struct pack_types *t)
+double pack_frag(const struct pack_node *n, const struct frag_types *t)
 {
     struct fit fits[PACK_WHOLE + 1];
     double sum[CAUSES] = { 0 }, all = 0;
@@ -109,7 +98,7 @@ double pack_frag(const struct pack_node *n, const struct pack_types *t)
         return 0;
     measure(n, t, fits);
     for (size_t i = 0; i < t->count; i++) {
-        const struct pack_type *m = &t->items[i];
+        const struct frag_type *m = &t->items[i];
         const struct fit *f = &fits[m->size];
         bool cpu = n->cpu >= m->cpu;
         int lost = n->free;

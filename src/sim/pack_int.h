@@ -1,27 +1,9 @@
 #pragma once
 
+#include "plan/frag.h"
 #include "sim/pack.h"
 
 /* pack_int - what the policies of a replay share. */
-
-/* A kind of pod that stands for many, with its share of them. */
-struct pack_type {
-    int64_t cpu;
-    uint64_t models;
-    double weight;
-    uint16_t size;                     /* place of its milli in `sizes` */
-    uint8_t gpus;
-};
-
-/* The work that a score looks ahead to.  Types share few sizes of GPU
- * requests, so that a node is measured once for each size.
- */
-struct pack_types {
-    struct pack_type *items;
-    size_t count;
-    uint16_t sizes[PACK_WHOLE + 1];
-    size_t nsizes;
-};
 
 struct pack_cell {
     double score;
@@ -35,13 +17,12 @@ struct pack {
     uint32_t *turns;                   /* how often each node changed, + 1 */
     double *frag;                      /* of each node */
     struct pack_cell *cells;           /* shapes x nodes */
-    struct pack_types types;
+    struct frag_types types;
     uint64_t random;
     /* Of Weir's own policy: the shapes as counted so far. */
     struct pack_shape *seen;
-    struct pack_types learned;
+    struct frag_types learned;
     size_t arrived, learn_at;
-    double cpu_per_milli;              /* of pods that need GPUs */
 };
 
 struct pack_policy {
@@ -75,10 +56,10 @@ double pack_best_device(const struct pack *p, const struct pack_shape *s,
 
 /* ---- fragmentation, as FGD has it ---- */
 
-/* The most frequent kinds, which make up this much of the list. */
+/* The most frequent kinds of pods, which make up this much of the list. */
 void pack_types_of(const struct pack_list *l, unsigned percent,
-                   struct pack_types *ret);
-double pack_frag(const struct pack_node *n, const struct pack_types *t);
+                   struct frag_types *ret);
+double pack_frag(const struct pack_node *n, const struct frag_types *t);
 
 /* ---- the policies' scores ---- */
 

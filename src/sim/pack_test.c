@@ -39,7 +39,7 @@ static bool near_to(double a, double b)
 
 static void test_frag(const struct pack_list *l)
 {
-    struct pack_types t = { 0 };
+    struct frag_types t = { 0 };
     struct pack_node a = l->nodes[0], b = l->nodes[1];
 
     pack_types_of(l, 95, &t);
