@@ -90,6 +90,7 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
     free(p->next);
     p->next = NULL;
     memset(ret, 0, sizeof(*ret));
+    items_tick(p);                     /* what was added may be due already */
     return room_next(p, ret) || line_next(p, ret) || stage_next(p, ret);
 }
 
