@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, EXIT_BUSY = 75 };
+enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 20 };
 
 static const char usage[] =
     "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
@@ -110,10 +112,24 @@ static void close_inherited(void)
             (void) close(fd);
 }
 
+/* A keeper has the lock, too, until it has closed what it was forked with: of a
+ * runner that was killed just then the lock lives on for a moment.
+ */
+static int lock_block(const char *dir, int *ret_fd, struct err *err)
+{
+    autofree char *path = mem_printf("%s/runner.lock", dir);
+    int rc = fs_lock(path, ret_fd, err);
+
+    for (int i = 0; rc == -EWOULDBLOCK && i < LOCK_TRIES; i++) {
+        (void) poll(NULL, 0, LOCK_PAUSE_MS);
+        rc = fs_lock(path, ret_fd, err);
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000 };
-    autofree char *lock_path = NULL;
     autoclose int lock = -1;
     struct err err = { 0 };
     int rc = parse(argc, argv, &conf);
@@ -122,8 +138,7 @@ int main(int argc, char **argv)
         return rc;
     close_inherited();
     log_open("weir-runner", LOG_INFO);
-    lock_path = mem_printf("%s/runner.lock", conf.dir);
-    rc = fs_lock(lock_path, &lock, &err);
+    rc = lock_block(conf.dir, &lock, &err);
     if (rc == 0)
         rc = detach(conf.dir, &err);
     if (rc == 0)
