@@ -21,6 +21,7 @@ struct paper;
  *     reserve.c   reservations, earmarks and windows
  *     stage.c     look-ahead
  *     reason.c    why one waits
+ *     never.c     ... for ever
  *     meter.c     where device-time went
  *     check.c     the invariants, worked out from nothing
  *     predict.c, level.c, policy.c

@@ -13,14 +13,6 @@ const char *plan_reason_name(enum plan_reason_code c)
     return names[c];
 }
 
-enum plan_reason_code plan_never(const struct plan *p,
-                                 const struct plan_item *i)
-{
-    (void) p;
-    (void) i;
-    return REASON_NONE;
-}
-
 void plan_reason(struct plan *p, const struct plan_item *i,
                  struct plan_reason *ret)
 {
