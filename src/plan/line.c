@@ -416,16 +416,22 @@ static bool may_help(const struct plan_node *n, const struct queue *q)
     return false;
 }
 
+/* Where moves can join what is free, room anywhere helps who needs no more
+ * than is free in all.
+ */
 void line_room(struct plan *p, const struct plan_node *n)
 {
+    uint64_t idle = room_moves(p) ? meter_idle(p) : 0;
+
     p->room++;
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
+        bool joined = s && s->gpu_milli > 0 && s->gpu_milli <= idle;
 
-        if (!s || !s->queues || (n && !place_helps(p, n, s)))
+        if (!s || !s->queues || (n && !joined && !place_helps(p, n, s)))
             continue;
         for (struct queue *q = s->queues; q; q = q->next)
-            if (q->parked == PARKED_ROOM && may_help(n, q))
+            if (q->parked == PARKED_ROOM && (joined || may_help(n, q)))
                 unpark(p, q);
     }
 }

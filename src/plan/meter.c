@@ -94,6 +94,15 @@ void meter_cpus(struct plan *p, const struct plan_node *n, int sign)
     }
 }
 
+uint64_t meter_idle(const struct plan *p)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < p->meters->ncells; k++)
+        sum += p->meters->cells[k].idle;
+    return sum;
+}
+
 static void count(struct plan_shares *s, uint64_t held, uint64_t idle,
                   enum demand demand, uint64_t ms)
 {

@@ -310,11 +310,16 @@ bool room_next(struct plan *p, struct plan_decision *ret);
 bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
+void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on it */
 /* Told to leave, for that one; comes before its state changes. */
 void room_leaving(struct plan *p, struct plan_item *i,
                   struct plan_item *claimant);
 void room_gone(struct plan *p, struct plan_item *i);     /* off its places */
 void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
+/* Do moves join what is free?  Only so large a pool: in a larger one room of
+ * every size comes and goes by itself.
+ */
+bool room_moves(const struct plan *p);
 /* What leaves: does its room go to the item?  (Or to nobody yet.) */
 bool room_left_to(const struct plan *p, const struct plan_item *leaving,
                   const struct plan_item *i);
@@ -356,6 +361,7 @@ uint64_t item_parked(const struct plan_item *i, const struct plan_node *n);
 void meter_init(struct plan *p);
 void meter_free(struct plan *p);
 void meter_advance(struct plan *p, uint64_t to_ms);
+uint64_t meter_idle(const struct plan *p);         /* devices, thousandths */
 /* Of what is used: thousandths of devices times ms of getting off and on. */
 void meter_suspending(struct plan *p, uint64_t milli_ms);
 uint16_t meter_cell(struct plan *p, const char *pool, const char *model);

@@ -1,3 +1,4 @@
+#include "plan/pool.h"
 #include "plan/room.h"
 
 #include "base/list.h"
@@ -37,6 +38,11 @@ void room_free(struct plan *p)
         free(p->rooms->sets[k].items);
     free(p->rooms->sets);
     free(p->rooms);
+}
+
+bool room_moves(const struct plan *p)
+{
+    return p->policy.move && p->pool->live <= ROOM_NODES;
 }
 
 /* ---- who runs, by priority and level ---- */
@@ -245,6 +251,26 @@ void room_over(struct plan *p, struct plan_item *i)
     }
 }
 
+void room_node_gone(struct plan *p, const struct plan_node *n)
+{
+    struct claim *c = p->rooms->claims;
+
+    while (c) {
+        uint32_t k = 0;
+
+        while (k < c->nplaces && c->places[k].node != n)
+            k++;
+        if (k == c->nplaces) {
+            c = c->next;
+            continue;
+        }
+        drop_claim(p, c);
+        c = p->rooms->claims;
+    }
+    free_claim(p->rooms->draft);
+    p->rooms->draft = NULL;
+}
+
 /* ---- what claims mean to others ---- */
 
 bool room_left_to(const struct plan *p, const struct plan_item *leaving,
@@ -359,6 +385,21 @@ static bool has_all(struct plan *p, const struct claim *c)
     return all;
 }
 
+/* A node or a device may have closed since. */
+static bool open_all(const struct claim *c)
+{
+    for (uint32_t k = 0; k < c->nplaces; k++) {
+        const struct plan_place *at = &c->places[k];
+
+        if (!at->node->open)
+            return false;
+        for (uint32_t d = 0; d < at->ndevices; d++)
+            if (!at->node->devices[at->device[d]].open)
+                return false;
+    }
+    return true;
+}
+
 static bool start_claimant(struct plan *p, const struct claim *c,
                            struct plan_decision *ret)
 {
@@ -390,6 +431,11 @@ bool room_next(struct plan *p, struct plan_decision *ret)
 
     for (; c; c = next) {
         next = c->next;
+        if (!open_all(c)) {
+            drop_claim(p, c);
+            next = p->rooms->claims;   /* others may have gone with it */
+            continue;
+        }
         if (start_claimant(p, c, ret))
             return true;
         for (uint32_t k = 0; k < c->nvictims; k++)

@@ -4,6 +4,8 @@
 
 /* room - claims, and the search for whom to evict. */
 
+enum { ROOM_NODES = 256 };             /* looked at one by one */
+
 struct victim {
     struct plan_item *item;
     enum plan_cause cause;

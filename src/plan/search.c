@@ -20,13 +20,12 @@
  *     turn       for one of an earlier level, if the policy's turns allow it;
  *     move       for anybody, when it fits elsewhere right now.
  *
- * Loss is device-time: of suspending and resuming, of work to be done again.
- * In a large pool only so many nodes are looked at, those of who should go
- * first: see `candidates`.
+ * Who is moved and finds no hole pushes smaller ones on to other nodes, and
+ * they again, so that free devices here and there become a whole place.
  */
-enum { ALL_NODES = 256, SOME_NODES = 96, RESIDENTS = 64 };
+enum { RESIDENTS = 64, MOVES = 16 };
 
-struct option {
+struct step {                          /* one taken off on paper */
     struct victim victim;
     double loss;
 };
@@ -36,7 +35,9 @@ struct search {
     struct plan_item *i;
     struct paper paper;
     struct claim *claim;               /* as far as it is made */
-    uint32_t places_cap, victims_cap;
+    uint32_t places_cap;
+    struct step *steps;
+    uint32_t nsteps, steps_cap;
     bool moves;                        /* is there enough free to move to? */
 };
 
@@ -85,23 +86,28 @@ static bool may_turn(const struct plan *p, const struct plan_item *i,
     return tenant_order(p, i->tenant, v->tenant) <= 0;
 }
 
-/* What the victim loses, in device-ms. */
+/* What it costs, in ms by which somebody is later.  Suspended, it pays for
+ * that; unless it moves it also waits for its turn, and the later its level
+ * the longer it has still to run and the less a wait is to it.  Killed, it does
+ * its work again.
+ */
 static double loss_of(const struct plan *p, const struct plan_item *v,
-                      enum plan_yield how)
+                      enum plan_yield how, bool moves)
 {
-    double devices = v->held_milli > 0 ? (double) v->held_milli / 1000 : 0.1;
-    double cost = p->policy.suspend_cost_s * 1000;
-    double ran = (double) (p->now_ms - v->since_ms);
+    double loss = p->policy.suspend_cost_s * 1000;
 
-    if (how == YIELD_SUSPEND)
-        return devices * cost;
-    if (how == YIELD_CHECKPOINT)
-        return devices * (cost + (double) p->policy.min_run_ms);
-    return devices * (cost + (double) p->policy.min_run_ms + ran);
+    if (!moves)
+        loss += (double) p->policy.patience_ms / (1 + v->level);
+    if (how != YIELD_SUSPEND)
+        loss += (double) p->policy.min_run_ms;
+    if (how == YIELD_KILL)
+        loss += (double) (p->now_ms - v->since_ms) *
+                (1 + (double) v->held_milli / 1000);
+    return loss;
 }
 
 static bool may_go(const struct plan *p, const struct plan_item *i,
-                   const struct plan_item *v, struct option *ret)
+                   const struct plan_item *v, struct step *ret)
 {
     enum plan_yield how = how_of(v);
 
@@ -116,15 +122,64 @@ static bool may_go(const struct plan *p, const struct plan_item *i,
     else
         return false;
     ret->victim.how = how;
-    ret->loss = loss_of(p, v, how);
+    ret->loss = loss_of(p, v, how, false);
     return true;
 }
 
+/* Not again before it has run for as long as a move costs: so nobody is pushed
+ * around for ever.
+ */
 static bool may_move(const struct search *s, const struct plan_item *v)
 {
-    return s->moves && s->p->policy.move && v->shape->simple &&
-           v->nplaces == 1 && v->places[0].node->roams &&
-           how_of(v) == YIELD_SUSPEND && place_may_fit(s->p, v->shape);
+    return s->moves && v->state == ITEM_RUNNING && !v->picked &&
+           v->shape->simple && v->places[0].node->roams &&
+           (double) (s->p->now_ms - v->since_ms) >=
+               s->p->policy.suspend_cost_s * 1000 &&
+           how_of(v) == YIELD_SUSPEND;
+}
+
+/* ---- steps on paper ---- */
+
+static struct step *push(struct search *s)
+{
+    if (s->nsteps == s->steps_cap) {
+        s->steps_cap = s->steps_cap ? s->steps_cap * 2 : 16;
+        s->steps = mem_grow(s->steps, s->steps_cap, sizeof(*s->steps));
+    }
+    return &s->steps[s->nsteps++];
+}
+
+static void take_off(struct search *s, const struct step *o)
+{
+    *push(s) = *o;
+    o->victim.item->picked = true;
+    paper_give_item(&s->paper, o->victim.item);
+}
+
+static void put_back(struct search *s, uint32_t k)
+{
+    struct step *o = &s->steps[k];
+
+    if (o->victim.moves)
+        paper_give(&s->paper, o->victim.item->shape, &o->victim.to);
+    paper_take_item(&s->paper, o->victim.item);
+    o->victim.item->picked = false;
+    memmove(o, o + 1, (--s->nsteps - k) * sizeof(*o));
+}
+
+static void undo(struct search *s, uint32_t to)
+{
+    while (s->nsteps > to)
+        put_back(s, s->nsteps - 1);
+}
+
+static uint64_t free_on(const struct paper_node *at)
+{
+    uint64_t left = 0;
+
+    for (uint32_t d = 0; d < at->node->ndevices; d++)
+        left += at->left[d];
+    return left;
 }
 
 /* Another node where it fits, the one with least left. */
@@ -137,14 +192,13 @@ static bool find_hole(const struct search *s, const struct plan_item *v,
     for (uint32_t k = 0; k < s->paper.count; k++) {
         const struct paper_node *at = &s->paper.nodes[k];
         struct plan_place place;
-        uint64_t left = 0;
+        uint64_t left;
 
-        if (at == not_here || at->barred || !at->node->roams ||
-            !paper_fits(&s->paper, at, v->shape, 0, &place))
+        if (at == not_here || at->barred || !at->node->roams)
             continue;
-        for (uint32_t d = 0; d < at->node->ndevices; d++)
-            left += at->left[d];
-        if (left < least) {
+        left = free_on(at);
+        if (left < least && left >= v->shape->gpu_milli &&
+            paper_fits(&s->paper, at, v->shape, 0, &place)) {
             least = left;
             *ret = place;
         }
@@ -152,11 +206,125 @@ static bool find_hole(const struct search *s, const struct plan_item *v,
     return least != UINT64_MAX;
 }
 
+/* Smaller ones on the node that would have to move on for v to fit; least
+ * devices first.  0: it does not help.
+ */
+static uint32_t smaller(const struct search *s, const struct paper_node *at,
+                        const struct plan_item *v, struct plan_item **ret)
+{
+    uint64_t sum = free_on(at);
+    uint32_t n = 0, k;
+
+    for (uint32_t m = 0; m < at->node->nitems && n < RESIDENTS; m++) {
+        struct plan_item *o = at->node->items[m];
+
+        if (o->held_milli == 0 || o->held_milli >= v->held_milli ||
+            !may_move(s, o))
+            continue;
+        for (k = n++; k > 0 && (ret[k - 1]->held_milli > o->held_milli ||
+                                (ret[k - 1]->held_milli == o->held_milli &&
+                                 ret[k - 1]->order > o->order)); k--)
+            ret[k] = ret[k - 1];
+        ret[k] = o;
+    }
+    for (k = 0; k < n && sum < v->held_milli; k++)
+        sum += ret[k]->held_milli;
+    return sum < v->held_milli ? 0 : k;
+}
+
+/* The node where the fewest smaller ones make room for v: they move on. */
+static bool push_on(struct search *s, const struct plan_item *v,
+                    const struct paper_node *not_here,
+                    struct plan_place *ret)
+{
+    struct plan_item *small[RESIDENTS];
+    struct paper_node *best = NULL;
+    uint32_t fewest = UINT32_MAX;
+
+    for (uint32_t k = 0; k < s->paper.count; k++) {
+        struct paper_node *at = &s->paper.nodes[k];
+        uint32_t n;
+
+        if (at == not_here || at->barred || !at->node->roams ||
+            !need_matches_node(at->node, &v->shape->parts[0]))
+            continue;
+        n = smaller(s, at, v, small);
+        if (n > 0 && n < fewest) {
+            fewest = n;
+            best = at;
+        }
+    }
+    if (!best)
+        return false;
+    fewest = smaller(s, best, v, small);
+    for (uint32_t k = 0; k < fewest; k++)
+        take_off(s, &(struct step) {
+            .victim = { .item = small[k], .cause = EVICT_MOVE,
+                        .how = YIELD_SUSPEND },
+            .loss = loss_of(s->p, small[k], YIELD_SUSPEND, true),
+        });
+    return paper_fits(&s->paper, best, v->shape, 0, ret);
+}
+
+static void move_to(struct search *s, uint32_t k, const struct plan_place *to)
+{
+    struct step *o = &s->steps[k];
+
+    o->victim.moves = true;
+    o->victim.to = *to;
+    o->loss = loss_of(s->p, o->victim.item, YIELD_SUSPEND, true);
+    paper_take(&s->paper, o->victim.item->shape, to);
+}
+
+/* Where do those go who only move?  The largest first; who finds no hole pushes
+ * smaller ones on.
+ */
+static bool relocate(struct search *s, uint32_t from,
+                     const struct paper_node *not_here)
+{
+    for (;;) {
+        uint32_t big = UINT32_MAX;
+        struct plan_place to;
+
+        for (uint32_t k = from; k < s->nsteps; k++)
+            if (s->steps[k].victim.cause == EVICT_MOVE &&
+                !s->steps[k].victim.moves &&
+                (big == UINT32_MAX ||
+                 s->steps[k].victim.item->held_milli >
+                 s->steps[big].victim.item->held_milli))
+                big = k;
+        if (big == UINT32_MAX)
+            return true;
+        if (s->nsteps - from > MOVES)
+            return false;
+        if (!find_hole(s, s->steps[big].victim.item, not_here, &to) &&
+            !push_on(s, s->steps[big].victim.item, not_here, &to))
+            return false;
+        move_to(s, big, &to);
+    }
+}
+
+/* Who may be sent away goes where there is room all the same. */
+static void resettle(struct search *s, uint32_t from,
+                     const struct paper_node *not_here)
+{
+    for (uint32_t k = from; k < s->nsteps; k++) {
+        struct step *o = &s->steps[k];
+        struct plan_place to;
+
+        if (o->victim.cause != EVICT_MOVE && s->moves &&
+            o->victim.how == YIELD_SUSPEND && o->victim.item->shape->simple &&
+            o->victim.item->places[0].node->roams &&
+            find_hole(s, o->victim.item, not_here, &to))
+            move_to(s, k, &to);
+    }
+}
+
 /* ---- one more rank on a node ---- */
 
 static int by_loss(const void *a, const void *b)
 {
-    const struct option *x = a, *y = b;
+    const struct step *x = a, *y = b;
 
     if (x->loss < y->loss || x->loss > y->loss)
         return x->loss < y->loss ? -1 : 1;
@@ -166,26 +334,25 @@ static int by_loss(const void *a, const void *b)
 }
 
 static uint32_t residents(const struct search *s, const struct paper_node *at,
-                          struct option *ret)
+                          struct step *ret)
 {
     const struct plan_node *n = at->node;
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < n->nitems && count < RESIDENTS; k++) {
         struct plan_item *v = n->items[k];
-        struct option *o = &ret[count];
+        struct step *o = &ret[count];
 
         if (v->state != ITEM_RUNNING || v->picked)
             continue;
         memset(o, 0, sizeof(*o));
         o->victim.item = v;
-        if (may_go(s->p, s->i, v, o))
+        if (may_go(s->p, s->i, v, o)) {
             count++;
-        else if (may_move(s, v) && find_hole(s, v, at, &o->victim.to)) {
+        } else if (may_move(s, v)) {
             o->victim.cause = EVICT_MOVE;
             o->victim.how = YIELD_SUSPEND;
-            o->victim.moves = true;
-            o->loss = loss_of(s->p, v, YIELD_SUSPEND);
+            o->loss = loss_of(s->p, v, YIELD_SUSPEND, true);
             count++;
         }
     }
@@ -193,80 +360,55 @@ static uint32_t residents(const struct search *s, const struct paper_node *at,
     return count;
 }
 
-static bool take_off(struct search *s, struct paper_node *at,
-                     struct option *o)
-{
-    if (o->victim.moves &&
-        !find_hole(s, o->victim.item, at, &o->victim.to))
-        return false;
-    paper_give_item(&s->paper, o->victim.item);
-    if (o->victim.moves)
-        paper_take(&s->paper, o->victim.item->shape, &o->victim.to);
-    return true;
-}
-
-static void put_back(struct search *s, const struct option *o)
-{
-    if (o->victim.moves)
-        paper_give(&s->paper, o->victim.item->shape, &o->victim.to);
-    paper_take_item(&s->paper, o->victim.item);
-}
-
 /* Takes them off in order until the rank fits, then puts back who was not in
- * the way, the greatest loss first.  Returns how many are off, kept at the
- * front of `options`; 0: it does not fit.
+ * the way, the greatest loss first, and finds places for those who move.
  */
-static uint32_t clear(struct search *s, struct paper_node *at, uint32_t part,
-                      struct option *options, uint32_t n,
-                      struct plan_place *ret)
+static bool clear(struct search *s, struct paper_node *at, uint32_t part,
+                  struct plan_place *ret)
 {
     const struct shape *shape = s->i->shape;
-    uint32_t off = 0;
+    struct step options[RESIDENTS];
+    uint32_t n = residents(s, at, options), from = s->nsteps;
     bool fits = false;
 
-    for (uint32_t k = 0; k < n && !fits; k++)
-        if (take_off(s, at, &options[k])) {
-            options[off++] = options[k];
-            fits = paper_fits(&s->paper, at, shape, part, ret);
-        }
-    for (uint32_t k = off; k-- > 0;) {
-        put_back(s, &options[k]);
-        if (fits && paper_fits(&s->paper, at, shape, part, ret)) {
-            memmove(&options[k], &options[k + 1],
-                    (off - k - 1) * sizeof(*options));
-            off--;
-        } else if (fits) {
-            paper_give_item(&s->paper, options[k].victim.item);
-            if (options[k].victim.moves)
-                paper_take(&s->paper, options[k].victim.item->shape,
-                           &options[k].victim.to);
-        }
+    for (uint32_t k = 0; k < n && !fits; k++) {
+        take_off(s, &options[k]);
+        fits = paper_fits(&s->paper, at, shape, part, ret);
+    }
+    for (uint32_t k = s->nsteps; fits && k-- > from;) {
+        struct step o = s->steps[k];
+
+        put_back(s, k);
+        if (!paper_fits(&s->paper, at, shape, part, ret))
+            take_off(s, &o);
     }
     if (!fits)
-        return 0;
+        return false;
     (void) paper_fits(&s->paper, at, shape, part, ret);
-    return off;
+    paper_take(&s->paper, shape, ret);
+    resettle(s, from, at);
+    fits = relocate(s, from, at);
+    paper_give(&s->paper, shape, ret);
+    return fits;
 }
 
 static double cost_here(struct search *s, struct paper_node *at,
                         uint32_t part)
 {
-    struct option options[RESIDENTS];
     struct plan_place place;
-    uint32_t n, off;
+    uint32_t from = s->nsteps;
     double sum = 0;
 
     if (paper_fits(&s->paper, at, s->i->shape, part, &place))
         return 0;
     if (!need_matches_node(at->node, &s->i->shape->parts[part]))
         return DBL_MAX;
-    n = residents(s, at, options);
-    off = clear(s, at, part, options, n, &place);
-    for (uint32_t k = 0; k < off; k++)
-        sum += options[k].loss;
-    for (uint32_t k = off; k-- > 0;)
-        put_back(s, &options[k]);
-    return off > 0 ? sum : DBL_MAX;
+    if (!clear(s, at, part, &place))
+        sum = DBL_MAX;
+    for (uint32_t k = from; k < s->nsteps && sum < DBL_MAX; k++)
+        sum += s->steps[k].loss;
+    undo(s, from);
+    return sum;
 }
 
 /* ---- all ranks ---- */
@@ -283,32 +425,12 @@ static void add_place(struct search *s, const struct plan_place *place)
     paper_take(&s->paper, s->i->shape, place);
 }
 
-static void add_victim(struct search *s, const struct option *o)
-{
-    struct claim *c = s->claim;
-
-    if (c->nvictims == s->victims_cap) {
-        s->victims_cap = s->victims_cap ? s->victims_cap * 2 : 4;
-        c->victims = mem_grow(c->victims, s->victims_cap,
-                              sizeof(*c->victims));
-    }
-    c->victims[c->nvictims++] = o->victim;
-    c->loss += o->loss;
-    o->victim.item->picked = true;
-}
-
 static void settle(struct search *s, struct paper_node *at, uint32_t part)
 {
-    struct option options[RESIDENTS];
     struct plan_place place = { .node = NULL };
 
-    if (!paper_fits(&s->paper, at, s->i->shape, part, &place)) {
-        uint32_t n = residents(s, at, options);
-        uint32_t off = clear(s, at, part, options, n, &place);
-
-        for (uint32_t k = 0; k < off; k++)
-            add_victim(s, &options[k]);
-    }
+    if (!paper_fits(&s->paper, at, s->i->shape, part, &place))
+        (void) clear(s, at, part, &place);
     add_place(s, &place);
 }
 
@@ -378,32 +500,21 @@ static bool outranks(const struct plan *p, const struct plan_item *i,
 
 /* Could anybody at all be made to go, and could that be enough? */
 static bool hopeful(const struct plan *p, const struct plan_item *i,
-                    uint64_t free_milli, bool *ret_moves)
+                    bool *ret_moves)
 {
-    uint64_t milli = free_milli;
+    uint64_t milli = meter_idle(p), want = i->shape->gpu_milli;
     bool any = false;
 
-    *ret_moves = p->policy.move && free_milli >= i->shape->gpu_milli &&
-                 i->shape->gpu_milli > 0;
-    if (*ret_moves || (p->policy.reclaim && p->fair &&
-                       tenant_within_quota(i->tenant, i->shape->gpu_milli)))
+    *ret_moves = room_moves(p) && milli >= 1000 && want > 0;
+    if ((*ret_moves && milli >= want) ||
+        (p->policy.reclaim && p->fair && tenant_within_quota(i->tenant, want)))
         return true;
     for (uint32_t k = 0; k < p->rooms->nsets; k++)
         if (outranks(p, i, &p->rooms->sets[k])) {
             milli += p->rooms->sets[k].milli;
             any = true;
         }
-    return any && milli >= i->shape->gpu_milli;
-}
-
-static uint64_t free_in_all(const struct plan *p)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t k = 0; k < p->nnodes; k++)
-        if (p->nodes[k] && p->nodes[k]->open)
-            sum += p->nodes[k]->free_milli;
-    return sum;
+    return any && milli >= want;
 }
 
 static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
@@ -416,6 +527,16 @@ static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
     return n;
 }
 
+static void take_victims(struct search *s)
+{
+    s->claim->victims = mem_array(s->nsteps + 1, sizeof(struct victim));
+    for (uint32_t k = 0; k < s->nsteps; k++) {
+        s->claim->victims[s->claim->nvictims++] = s->steps[k].victim;
+        s->claim->loss += s->steps[k].loss;
+        s->steps[k].victim.item->picked = false;
+    }
+}
+
 static struct claim *search_in(struct plan *p, struct plan_item *i,
                                struct plan_node *const *nodes, uint32_t n,
                                bool moves)
@@ -426,10 +547,10 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
     s.claim = mem_new(sizeof(*s.claim));
     s.claim->claimant = i;
     paper_init(&s.paper, p, i, nodes, n);
-    found = fill(&s) && s.claim->nvictims > 0;
-    for (uint32_t k = 0; k < s.claim->nvictims; k++)
-        s.claim->victims[k].item->picked = false;
+    found = fill(&s) && s.nsteps > 0;
+    take_victims(&s);
     paper_free(&s.paper);
+    free(s.steps);
     if (found)
         return s.claim;
     free(s.claim->places);
@@ -458,7 +579,7 @@ struct claim *room_search(struct plan *p, struct plan_item *i)
     uint32_t n, from = 0;
     bool moves;
 
-    if (!hopeful(p, i, free_in_all(p), &moves))
+    if (!hopeful(p, i, &moves))
         return NULL;
     nodes = mem_array(p->nnodes + 1, sizeof(struct plan_node *));
     n = all_nodes(p, nodes);
