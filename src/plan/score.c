@@ -33,6 +33,7 @@ struct typical {
     uint64_t models;
     uint32_t milli, gpus;
     uint64_t count;                    /* ranks of items that are here */
+    uint64_t sorted;                   /* models, see by_names */
 };
 
 struct scorer {
@@ -137,6 +138,23 @@ void score_count(struct plan *p, struct shape *s, int more)
     c->cpu_per_milli = ratio;
 }
 
+/* The bits in the order of the models' names: numbers are given as models come,
+ * and a sum of shares must not depend on that.
+ */
+static uint64_t by_names(const struct plan *p, uint64_t models)
+{
+    uint64_t ret = 0;
+
+    for (uint32_t m = 0; m < p->nmodels && m < 64; m++) {
+        uint32_t before = 0;
+
+        for (uint32_t k = 0; k < p->nmodels && k < 64; k++)
+            before += strcmp(p->models[k], p->models[m]) < 0;
+        ret |= (models >> m & 1) << before;
+    }
+    return ret;
+}
+
 static int by_count(const void *va, const void *vb)
 {
     const struct typical *a = *(const struct typical *const *) va;
@@ -151,16 +169,19 @@ static int by_count(const void *va, const void *vb)
         return a->milli < b->milli ? -1 : 1;
     if (a->cpu != b->cpu)
         return a->cpu < b->cpu ? -1 : 1;
-    return a->models < b->models ? -1 : a->models > b->models;
+    return a->sorted < b->sorted ? -1 : a->sorted > b->sorted;
 }
 
-static void learn(struct scorer *c)
+static void learn(struct plan *p)
 {
+    struct scorer *c = p->scorer;
     struct frag_types *t = &c->types;
     double all = 0;
 
     if (!c->stale)
         return;
+    for (uint32_t k = 0; k < c->nall; k++)
+        c->all[k]->sorted = by_names(p, c->all[k]->models);
     qsort(c->all, c->nall, sizeof(*c->all), by_count);
     t->count = t->nsizes = 0;
     t->cpu_per_milli = c->cpu_per_milli;
@@ -323,7 +344,7 @@ double score_place(struct plan *p, const struct plan_item *i,
     double before, after, cost;
 
     (void) i;
-    learn(c);
+    learn(p);
     rate(p);
     place->node = n;
     place->ndevices = 0;
