@@ -315,6 +315,23 @@ static void test_backup(void)
     play_close(&p);
 }
 
+/* A store of that name, closed; its bytes, with a page of the middle
+ * overwritten.  It stays at `path`; caller frees.
+ */
+static char *ruined(struct play *p, const char *name, size_t *ret_len)
+{
+    char *data = NULL;
+
+    begin(p, name);
+    for (int i = 0; i < 100; i++)
+        (void) play_submit(p, "lab", "", 5, NULL, NULL);
+    (void) settle(p);
+    play_close(p);
+    ok(fs_read(path, 1 << 28, &data, ret_len, NULL) == 0, "%s: read", name);
+    memset(data + *ret_len / 2, 'x', 4096);
+    return data;
+}
+
 /* What a restore must refuse, and what it leaves when it is cut off. */
 static void test_restore_refused(void)
 {
@@ -326,13 +343,7 @@ static void test_restore_refused(void)
     struct err err = { 0 };
     size_t len = 0;
 
-    begin(&p, "refused");
-    for (int i = 0; i < 100; i++)
-        (void) play_submit(&p, "lab", "", 5, NULL, NULL);
-    (void) settle(&p);
-    play_close(&p);
-    (void) fs_read(path, 1 << 28, &data, &len, &err);
-    memset(data + len / 2, 'x', 4096);
+    data = ruined(&p, "refused", &len);
     (void) fs_write(bad, data, len, 0600, false, &err);
     ok(store_restore(bad, path, T0, &err) == -EBADMSG,
        "a damaged backup: %s", err.text);
@@ -387,13 +398,7 @@ static void test_damage(void)
     autofree char *data = NULL;
     size_t len = 0;
 
-    begin(&p, "damage");
-    for (int i = 0; i < 100; i++)
-        (void) play_submit(&p, "lab", "", 5, NULL, NULL);
-    (void) settle(&p);
-    play_close(&p);
-    (void) fs_read(path, 1 << 28, &data, &len, &err);
-    memset(data + len / 2, 'x', 4096);
+    data = ruined(&p, "damage", &len);
     (void) fs_write(path, data, len, 0600, false, &err);
     ok(play_open(&p, &err) == -EBADMSG && strstr(err.text, "weir restore"),
        "a page of the middle overwritten: %s", err.text);
