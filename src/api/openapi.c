@@ -71,6 +71,15 @@ static json_t *fields_schema(const char *name)
     return o;
 }
 
+static json_t *cursor_schema(void)
+{
+    json_t *o = text_schema("^[0-9]{1,18}:[0-9]{1,18}$", 0, 0);
+
+    json_put_str(o, "format", "cursor");
+    json_put(o, "examples", json_pack("[s]", "0:42"));
+    return o;
+}
+
 static json_t *arg_schema(const struct arg *a)
 {
     json_t *o;
@@ -89,7 +98,7 @@ static json_t *arg_schema(const struct arg *a)
     case ARG_WORD:
         return words_schema(a->words);
     case ARG_CURSOR:
-        return text_schema("^[0-9]{1,18}:[0-9]{1,18}$", 0, 0);
+        return cursor_schema();
     case ARG_WORKLOAD:
         return text_schema("^w[1-9][0-9]{0,17}$", 0, 0);
     case ARG_FIELDS:
@@ -157,8 +166,9 @@ static json_t *parameters(const struct route *r)
                             text_schema("^[!-~]{1,128}$", 0, 0)));
     if (strcmp(r->id, "watch") == 0)
         (void) json_array_append_new(
-            list, parameter("Last-Event-ID", "header", false, "as `since`",
-                            text_schema("^[0-9]{1,18}:[0-9]{1,18}$", 0, 0)));
+            list, parameter("Last-Event-ID", "header", false,
+                            "as `since`, and before it",
+                            cursor_schema()));
     return list;
 }
 
@@ -166,7 +176,8 @@ static json_t *content(const char *type, json_t *schema)
 {
     json_t *o = json_object(), *media = json_object();
 
-    json_put(media, "schema", schema);
+    if (schema)
+        json_put(media, "schema", schema);
     json_put(o, type, media);
     return o;
 }
@@ -185,8 +196,14 @@ static json_t *answer(const struct route *r)
 {
     if (!r->type)
         return response("Done", NULL);
-    return response("Well", content(r->type, r->schema ? ref(r->schema) :
-                                    typed("string")));
+    if (r->schema)
+        return response("Well", content(r->type, ref(r->schema)));
+    /* A stream of events is no text to those who read it: OpenAPI 3.1 has no
+     * schema for it.
+     */
+    return response("Well", content(
+        r->type, strcmp(r->type, "text/event-stream") ? typed("string")
+                                                      : NULL));
 }
 
 static const char *error_text(unsigned status)

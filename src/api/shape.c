@@ -159,8 +159,11 @@ static int check_string(const json_t *schema, const json_t *v,
     json_int_t n = (json_int_t) characters(s);
     char text[256];
 
-    if (min && n < json_integer_value(min))
-        return wrong(at, err, "may not be empty");
+    if (min && n < json_integer_value(min)) {
+        (void) snprintf(text, sizeof text, "shorter than %lld characters",
+                        (long long) json_integer_value(min));
+        return wrong(at, err, n ? text : "may not be empty");
+    }
     if (max && n > json_integer_value(max)) {
         (void) snprintf(text, sizeof text, "longer than %lld characters",
                         (long long) json_integer_value(max));

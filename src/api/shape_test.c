@@ -73,6 +73,10 @@ int main(void)
     bad("Abort", "[]", "expected object, not array");
     bad("Abort", "null", "expected object, not null");
 
+    bad("Backup", "{\"file\": \"\"}", "file: may not be empty");
+    bad("Backup", "{\"file\": \"/\"}", "file: shorter than 2 characters");
+    good("Backup", "{\"file\": \"/b\"}");
+
     bad("Release", "{}", "'abort' is missing");
     good("Release", "{\"abort\": false}");
 

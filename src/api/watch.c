@@ -415,12 +415,13 @@ static void ring_restart(struct watchers *ws)
 void get_watch(struct call *c)
 {
     struct watchers *ws = c->api->watchers;
-    const char *since = call_arg(c, "since");
+    const char *since = http_header(c->req, "Last-Event-ID");
     struct watcher *w;
     uint64_t workload, seq = store_durable(api_store(c->api));
 
+    /* A client that connects again keeps its URL, with an older cursor. */
     if (!since)
-        since = http_header(c->req, "Last-Event-ID");
+        since = call_arg(c, "since");
     if ((since && !since_read(c, since, &seq)) ||
         !workload_arg_read(c, &workload))
         return;
