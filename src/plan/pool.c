@@ -581,6 +581,7 @@ static void node_free(struct plan_node *n)
 void plan_node_remove(struct plan *p, struct plan_node *n)
 {
     assert(n->nitems == 0);
+    room_node_gone(p, n);
     meter_all(p, n, -1);
     family_leave(n);
     kind_leave(p, n);
