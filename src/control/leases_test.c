@@ -178,6 +178,14 @@ static void hello(struct control *c)
     settle(c);
 }
 
+/* The same, and a block with its runner. */
+static void begin_up(struct control *c, unsigned devices)
+{
+    begin(c);
+    block_up(c, devices);
+    hello(c);
+}
+
 static uint64_t submit(struct control *c, unsigned ranks, unsigned gpus)
 {
     autofree char *text = mem_printf(
@@ -258,9 +266,7 @@ static void test_room(void)
     struct control c;
     uint64_t id;
 
-    begin(&c);
-    block_up(&c, 0);
-    hello(&c);
+    begin_up(&c, 0);
     home.room = 2;
     id = submit(&c, 4, 0);
     ok(said(WIRE_ORDER, id, ALL_RANKS) == 2, "room for two of four orders");
@@ -293,9 +299,7 @@ static void test_room_abort(void)
     struct event e;
     uint64_t id;
 
-    begin(&c);
-    block_up(&c, 0);
-    hello(&c);
+    begin_up(&c, 0);
     home.room = 1;
     id = submit(&c, 3, 0);
     event_init(&e, EVENT_ABORTING);
@@ -329,9 +333,7 @@ static void test_long(void)
     struct control c;
     uint64_t id;
 
-    begin(&c);
-    block_up(&c, 0);
-    hello(&c);
+    begin_up(&c, 0);
     home.long_rank = ALL_RANKS;
     id = submit(&c, 1, 0);
     ok(refused(&c, id) && no_leases(&c), "too long an order: refused");
@@ -382,9 +384,7 @@ static void test_changed(void)
     const struct block *b;
     uint64_t holds, waits;
 
-    begin(&c);
-    block_up(&c, 4);
-    hello(&c);
+    begin_up(&c, 4);
     holds = submit(&c, 1, 4);
     report(&c, WIRE_CLAIM, holds, 0, "");
     b = world_block(c.world, CONTROL_BLOCK);

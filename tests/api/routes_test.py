@@ -20,6 +20,17 @@ tasks:
 ROLES = ("viewer", "user", "operator", "admin")
 
 
+def in_pages(client):
+    """The ids of all workloads, newest first, two at a time."""
+    ids, before = [], None
+    while True:
+        page = client.get("/v1/workloads", limit=2, before=before).json
+        ids += [w["id"] for w in page["items"]]
+        before = page.get("next")
+        if not before:
+            return ids
+
+
 def run(server, wid, task=0, status=0, text=None):
     """A task of one rank, from its start to its end."""
     def planned():
@@ -193,13 +204,7 @@ def lists(tap, server):
               "workloads: newest first, three at a time")
     tap.equal(page["next"], ids[4], "and where to go on")
     seen = [w["id"] for w in c.workloads()]
-    pages, before = [], None
-    while True:
-        p = c.get("/v1/workloads", limit=2, before=before).json
-        pages += [w["id"] for w in p["items"]]
-        before = p.get("next")
-        if not before:
-            break
+    pages = in_pages(c)
     tap.equal(pages[::-1], seen, "page by page gives all of them")
     r = c.get("/v1/workloads", fields="id,state", limit=1).json
     tap.equal(sorted(r["items"][0]), ["id", "state"], "fields are kept")
@@ -717,13 +722,7 @@ def by_uid(tap, server):
         stranger.submit(JOB, tenant=name)
     every = stranger.workloads()
     tap.equal({w["tenant"] for w in every}, {"green", "blue"}, "it sees both")
-    pages, before = [], None
-    while True:
-        p = stranger.get("/v1/workloads", limit=2, before=before).json
-        pages += [w["id"] for w in p["items"]]
-        before = p.get("next")
-        if not before:
-            break
+    pages = in_pages(stranger)
     tap.equal(pages, [w["id"] for w in every[::-1]],
               "newest first over both, page by page")
     server.do("single 1")
