@@ -191,6 +191,22 @@ void plan_meter(const struct plan *p, struct plan_meter *ret)
     *ret = p->meters->sum;
 }
 
+void plan_meter_at(struct plan *p, uint64_t now_ms, struct plan_meter *ret)
+{
+    const struct meters *m = p->meters;
+    enum demand demand;
+    uint64_t ms;
+
+    *ret = m->sum;
+    if (now_ms <= p->now_ms)
+        return;
+    ms = now_ms - p->now_ms;
+    demand = line_demand(p, false);
+    for (uint32_t k = 0; k < m->ncells; k++)
+        count(&ret->devices, m->cells[k].held, m->cells[k].idle, demand, ms);
+    count(&ret->cpus, m->cpu_held, m->cpu_idle, line_demand(p, true), ms);
+}
+
 void plan_meter_each(const struct plan *p, plan_meter_f cb, void *arg)
 {
     const struct meters *m = p->meters;

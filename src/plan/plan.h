@@ -285,6 +285,8 @@ struct plan_meter {
     uint64_t suspending;               /* of used: device-time of getting off and on */
 };
 void plan_meter(const struct plan *p, struct plan_meter *ret);
+/* As it will be at a later time if nothing happens until then. */
+void plan_meter_at(struct plan *p, uint64_t now_ms, struct plan_meter *ret);
 /* Per pool and model: call back with each. */
 typedef void (*plan_meter_f)(const char *pool, const char *model,
                              const struct plan_shares *s, void *arg);
