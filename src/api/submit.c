@@ -112,7 +112,7 @@ static char *map_key(const struct call *c, const char *key)
 /* Was this submitted before, or is it being so?  Then it is answered, or will
  * be.
  */
-static bool seen(struct call *c, const char *key, const char *hash)
+static bool answer_again(struct call *c, const char *key, const char *hash)
 {
     autofree char *name = map_key(c, key);
     struct submission *s = map_get(c->api->keys, name);
@@ -289,7 +289,7 @@ void post_workloads(struct call *c)
     if (call_in_trouble(c) || !read_key(c, &key))
         return;
     hash_request(c, hash);
-    if (key && seen(c, key, hash))
+    if (key && answer_again(c, key, hash))
         return;
     call_event(c, &e, EVENT_SUBMITTED);
     e.spec = read_document(c);
@@ -353,7 +353,7 @@ void post_retry(struct call *c)
         return;
     auth_hash(&(struct auth_text) { c->param[0], strlen(c->param[0]) }, 1,
               hash);
-    if (key && seen(c, key, hash))
+    if (key && answer_again(c, key, hash))
         return;
     if (t.live) {
         reply_error(c, 409, "%s has not ended: abort it first", c->param[0]);

@@ -26,8 +26,8 @@ enum {
     RING_BYTES = 32 * 1024 * 1024,
     READ_MAX = 512,                    /* events read in a turn */
     WAKES = 256,                       /* watchers woken in a turn */
-    PAUSE_MS = 3,                      /* to the next turn, if there is one */
     LOOKS = 2048,                      /* and looked at */
+    PAUSE_MS = 3,                      /* to the next turn, if there is one */
     PAGES = 4,                         /* of the store read for laggards */
     PAGE_EVENTS = 256,
     PAGE_BYTES = 65536,

@@ -30,12 +30,12 @@ static const struct verb *find_verb(const char *noun, const char *word)
     return NULL;
 }
 
-static int show(const struct cli *c, struct buf *out, int code)
+static int print_help(const struct cli *c, struct buf *out)
 {
     int rc = print_buf(c, out);
 
     buf_free(out);
-    return rc ? rc : code;
+    return rc;
 }
 
 static int unknown_verb(const struct cli *c, const char *noun,
@@ -101,7 +101,7 @@ static int run_verb(struct cli *c, const struct verb *v, int argc,
 
     if (rc == OPT_HELP) {
         help_verb(v, &out);
-        rc = show(c, &out, 0);
+        rc = print_help(c, &out);
     } else if (rc == 0 && where_find_here(&c->where, &err) < 0) {
         rc = cli_fail(c, CLI_USAGE, "%s", err.text);
     } else if (rc == 0) {
@@ -140,10 +140,10 @@ static int help(struct cli *c, int argc, char **argv)
             help_verb(v, &out);
         else if (!help_noun(argv[2], &out))
             return unknown_verb(c, argv[2], argc > 3 ? argv[3] : NULL);
-        return show(c, &out, 0);
+        return print_help(c, &out);
     }
     help_all(&out);
-    return show(c, &out, 0);
+    return print_help(c, &out);
 }
 
 static int start(struct cli *c, int argc, char **argv)

@@ -62,7 +62,7 @@ static void add_row(struct table *t, const json_t *w)
     table_add(t, STYLE_PLAIN, get_clock(w, "submitted", buf));
 }
 
-static int list(struct cli *c, const struct ps_opts *o)
+static int list_workloads(struct cli *c, const struct ps_opts *o)
 {
     autofree char *tenant = o->tenant ? call_path("&tenant=%s", o->tenant)
                                       : mem_str("");
@@ -141,7 +141,7 @@ static int watch_list(struct cli *c, const struct ps_opts *o)
         (void) loop_timer(c->loop, 500, on_timer, &due);
         if (c->term.tty)
             (void) fputs("\033[H\033[2J", stdout);
-        rc = list(c, o);
+        rc = list_workloads(c, o);
         if (!c->term.tty && c->out != OUT_JSON)
             (void) putchar('\n');
         (void) fflush(stdout);
@@ -156,7 +156,7 @@ static int run_ps(struct cli *c, const void *opts)
 {
     const struct ps_opts *o = opts;
 
-    return o->watch ? watch_list(c, o) : list(c, o);
+    return o->watch ? watch_list(c, o) : list_workloads(c, o);
 }
 
 const struct verb verb_ps = {
