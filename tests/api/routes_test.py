@@ -415,12 +415,15 @@ def watch(tap, server):
     w.close()
     tap.equal([m["event"] for m in more], ["task.planned"] +
               ["access.denied"] * 3, "watch: the next ones, in order")
+    start = e["id"].split(":")[0] + ":0"
     for head, path in ((None, "/v1/watch?since=" + e["id"]),
-                       ({"Last-Event-ID": e["id"]}, "/v1/watch")):
+                       ({"Last-Event-ID": e["id"]}, "/v1/watch"),
+                       ({"Last-Event-ID": e["id"]},
+                        "/v1/watch?since=" + start)):
         w = Events(c, path, head)
         tap.equal(w.take(4), more, f"resumed with {head or path}")
         w.close()
-    w = Events(c, f"/v1/watch?workload={wid}&since={e['id'].split(':')[0]}:0")
+    w = Events(c, f"/v1/watch?workload={wid}&since={start}")
     tap.equal([x["event"] for x in w.take(2)],
               ["workload.submitted", "task.planned"],
               "watch of one workload, from the beginning")
