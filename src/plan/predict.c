@@ -17,7 +17,10 @@
  */
 enum { UNKNOWN_LOW_MS = 1000, UNKNOWN_HIGH_MS = 1 << 30 };
 
-static const float FADE = 1 - 1.0F / 1024;         /* as that of a sketch */
+/* What a key remembers.  A key is about one sort of task, which changes as
+ * people change it; anything at all changes slowly, and its tail matters.
+ */
+static const float MEMORY_KEY = 32, MEMORY_ALL = 1024;
 
 static bool older(const void *a, const void *b)
 {
@@ -218,6 +221,7 @@ static void learn_quality(struct predict *pr, const struct predict_sig *sig,
 {
     struct quality *q = &pr->quality;
     struct guess g;
+    float fade = 1 - 1 / MEMORY_ALL;
     double error;
 
     predict_guess(pr, sig, 0, 0, &g);
@@ -226,20 +230,22 @@ static void learn_quality(struct predict *pr, const struct predict_sig *sig,
     error = fabs((double) g.mid_ms - (double) run_ms) /
             fmax((double) run_ms, 1);
     q->ends++;
-    q->weight = q->weight * FADE + 1;
-    q->low = q->low * FADE + (run_ms < g.low_ms);
-    q->mid = q->mid * FADE + (run_ms < g.mid_ms);
-    q->high = q->high * FADE + (run_ms < g.high_ms);
-    sketch_add(&q->error, (uint64_t) fmin(error * 1e6, 1e18));
+    q->weight = q->weight * fade + 1;
+    q->low = q->low * fade + (run_ms < g.low_ms);
+    q->mid = q->mid * fade + (run_ms < g.mid_ms);
+    q->high = q->high * fade + (run_ms < g.high_ms);
+    sketch_add(&q->error, (uint64_t) fmin(error * 1e6, 1e18), MEMORY_ALL);
     q->dirty = true;
 }
 
 static void learn_known(struct predict *pr, struct known *k, uint64_t run_ms,
                         uint64_t work)
 {
-    sketch_add(&k->run, run_ms);
+    float memory = k->key ? MEMORY_KEY : MEMORY_ALL;
+
+    sketch_add(&k->run, run_ms, memory);
     if (work > 0)
-        sketch_add(&k->work, work);
+        sketch_add(&k->work, work, memory);
     if (k->seen < UINT32_MAX)
         k->seen++;
     /* total is the number of ends, faded: 1 at the first. */
@@ -268,6 +274,9 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
         heap_add(&pr->oldest, k);
     }
     learn_known(pr, &pr->all, run_ms, work);
+    for (int i = 0; i <= PREDICT_KEYS; i++)
+        if (i == PREDICT_KEYS || sig->key[i])
+            level_learn(pr, sig, i);
 }
 
 void predict_quality(const struct predict *pr, struct predict_quality *ret)

@@ -56,9 +56,13 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
 
 /* Whose turn: the smaller the sooner.  What has had `work` device-ms so far
  * belongs to the level returned; *ret_until is the work at which the level
- * ends (UINT64_MAX: never).  Levels are cut where the learned distribution of
- * work of `sig` and of all says that what is left gets longer (see level.c).
+ * changes (UINT64_MAX: never).  Two levels are a factor of 2 in the work that
+ * one more end is expected to cost (see level.c), so the loss by a set of
+ * victims is the sum of 2^(-level/2) over them.
  */
+enum {
+    PREDICT_GIVE_WAY = 4,              /* levels ahead of whom it asks to go */
+};
 uint32_t predict_level(const struct predict *pr, const struct predict_sig *sig,
                        uint64_t work, uint64_t *ret_until);
 

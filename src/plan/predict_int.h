@@ -18,6 +18,9 @@ struct known {
     uint32_t seen;                     /* ends */
     float mean_ms;                     /* fades like the sketches */
     struct sketch run, work;
+    /* level.c: by bucket of the work so far; as of `ranked` ends, 0: never. */
+    uint8_t level[SKETCH_BUCKETS];
+    uint32_t ranked;
     bool dirty, stored;                /* row to be written; has one */
     struct known *next, *prev;         /* in predict.dirty */
 };
@@ -48,3 +51,8 @@ struct known *predict_make(struct predict *pr, uint64_t key);
  */
 uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
                      bool work, struct mix *ret);
+/* level.c: work out the levels of the i-th key from it and the coarser ones. */
+void level_learn(struct predict *pr, const struct predict_sig *sig, int i);
+/* Runs of equal levels: [level, buckets, level, buckets, ...]. */
+json_t *level_to_json(const struct known *k);
+int level_from_json(const json_t *j, struct known *k, struct err *err);

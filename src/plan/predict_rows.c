@@ -26,6 +26,7 @@ static json_t *known_to_json(const struct known *k)
     json_put(o, "mean_ms", json_real((double) k->mean_ms));
     json_put(o, "run", sketch_to_json(&k->run));
     json_put(o, "work", sketch_to_json(&k->work));
+    json_put(o, "level", level_to_json(k));
     return o;
 }
 
@@ -157,7 +158,8 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
         return err_set(err, EINVAL, "seen: at least one end expected");
     k->seen = (uint32_t) seen;
     k->turn = json_get_u64(body, "turn", 0);
-    return 0;
+    rc = level_from_json(json_object_get(body, "level"), k, err);
+    return rc < 0 ? err_prefix(err, rc, "level") : 0;
 }
 
 /* Where the new knowledge goes; what stands there is forgotten. */
@@ -172,6 +174,8 @@ static void keep_known(struct predict *pr, const struct known *from)
     k->mean_ms = from->mean_ms;
     k->run = from->run;
     k->work = from->work;
+    k->ranked = from->ranked;
+    memcpy(k->level, from->level, sizeof k->level);
     k->stored = true;
     if (from->key)
         heap_add(&pr->oldest, k);

@@ -8,9 +8,6 @@
 
 enum { FIRST_BITS = 6 };               /* bucket 0: all below 64 */
 
-/* What one more value leaves of the weight of all before it. */
-static const float FADE = 1 - 1.0F / 1024;
-
 uint32_t sketch_bucket(uint64_t value)
 {
     uint32_t bits, bucket;
@@ -31,12 +28,12 @@ uint64_t sketch_low(uint32_t bucket)
            << ((bucket - 1) / 4 + FIRST_BITS - 2);
 }
 
-void sketch_add(struct sketch *s, uint64_t value)
+void sketch_add(struct sketch *s, uint64_t value, float memory)
 {
-    float total = 0;
+    float fade = 1 - 1 / memory, total = 0;
 
     for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
-        s->weight[i] *= FADE;
+        s->weight[i] *= fade;
     s->weight[sketch_bucket(value)] += 1;
     for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
         total += s->weight[i];

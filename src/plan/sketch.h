@@ -5,7 +5,7 @@
 
 struct err;
 
-/* sketch - how large were the last thousand or so?
+/* sketch - how large were the last ones?
  *
  * A histogram with four buckets to the factor 2, from 64 ms to 2000 years:
  * of bounded size, good to about a tenth of a value at any scale, and easy to
@@ -25,7 +25,8 @@ struct mix {
     double share[SKETCH_BUCKETS];
 };
 
-void sketch_add(struct sketch *s, uint64_t value);
+/* `memory`: of so many values the oldest counts a third. */
+void sketch_add(struct sketch *s, uint64_t value, float memory);
 uint32_t sketch_bucket(uint64_t value);
 uint64_t sketch_low(uint32_t bucket);              /* its least value */
 
