@@ -134,6 +134,8 @@ struct plan_item_spec {
     uint64_t ready_ms;                 /* it could have started since */
     uint64_t order;                    /* the last tie: smaller first; unique */
     uint64_t deadline_ms;              /* to have ended by; 0: none */
+    uint64_t urgent_ms;                /* that is near from then on; 0: as the
+                                          plan guesses when it looks */
     uint64_t below_ms;                 /* predicted way from its end to the end
                                           of all that waits for it; 0: nobody */
     uint64_t had_work;                 /* device-ms of earlier attempts */
