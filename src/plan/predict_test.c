@@ -237,7 +237,7 @@ static void test_mean(void)
 static void test_level_tail(void)
 {
     struct predict *pr = predict_new();
-    struct predict_sig sig = sig_of("any", NULL);
+    struct predict_sig sig = sig_of(NULL, NULL);
     uint64_t seed = 5, until = 0;
     uint32_t most = 0, changes = 0;
     bool falls = false;
