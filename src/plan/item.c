@@ -64,8 +64,7 @@ double item_rating(const struct plan *p, const struct plan_item *i)
 
     if (i->nplaces == 0 || at->ndevices == 0)
         return 1;
-    return policy_rating(&p->policy,
-                         p->models[at->node->devices[at->device[0]].model]);
+    return score_rating(p, at->node->devices[at->device[0]].model);
 }
 
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
@@ -140,18 +139,34 @@ static uint64_t urgent_ms(const struct plan *p, const struct plan_item *i)
 
     if (i->deadline_ms == 0)
         return UINT64_MAX;
+    if (i->urgent_ms)
+        return i->urgent_ms;
     predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
     left = (g.high_ms > i->run_ms ? g.high_ms - i->run_ms : 0) +
            p->policy.patience_ms;
     return i->deadline_ms > left ? i->deadline_ms - left : 0;
 }
 
+/* When it has run for long enough to be asked to leave; UINT64_MAX: it has. */
+static uint64_t stays_until_ms(const struct plan *p, const struct plan_item *i)
+{
+    uint64_t age = item_age_ms(p, i);
+
+    if (age >= p->policy.min_run_ms)
+        return UINT64_MAX;
+    return p->now_ms + 1 + (uint64_t) ((double) (p->policy.min_run_ms - age) /
+                                       item_rating(p, i));
+}
+
 static uint64_t next_change(const struct plan *p, const struct plan_item *i)
 {
     uint64_t at = UINT64_MAX, urgent;
 
-    if (i->state == ITEM_RUNNING)
-        return level_ends_ms(p, i);
+    if (i->state == ITEM_RUNNING) {
+        uint64_t level = level_ends_ms(p, i), stays = stays_until_ms(p, i);
+
+        return stays < level ? stays : level;
+    }
     if (!item_waits(i))
         return UINT64_MAX;
     if (!i->promoted)
@@ -180,6 +195,8 @@ static void due(struct plan *p, struct plan_item *i)
         item_timer(p, i);
         if (i->level != was)
             room_moved(p, i, was);
+        room_running(p, i, true);
+        line_chance(p, i);
         return;
     }
     line_remove(p, i);
@@ -235,6 +252,7 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->order = spec->order;
     i->ready_ms = i->since_ms = spec->ready_ms;
     i->deadline_ms = spec->deadline_ms;
+    i->urgent_ms = spec->urgent_ms;
     i->below_ms = spec->below_ms;
     i->work = spec->had_work;
     i->run_ms = spec->had_ms;

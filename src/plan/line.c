@@ -1,5 +1,7 @@
-#include "plan/plan_int.h"
+#include "plan/pool.h"
+#include "plan/room.h"
 
+#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -24,11 +26,24 @@
  * A queue whose head does not fit, and cannot make room, is parked, and out of
  * its bench until something happens that may help it: room on a node that its
  * shape could use (line_room), a limit of its tenant (line_tenant), a running
- * item that may be made to give way now (line_chance).  Adding, removing and
- * parking are O(log); a wake looks at each shape in line once.
+ * item that may be made to give way now (line_chance).
+ *
+ * Parked queues of a shape in a bench stand in a row, the first one at its
+ * head.  Room opens the shape: the heads of its rows compete again, and when
+ * the shape turns out to fit nowhere it is closed as a whole.  So room costs a
+ * look at each shape in line, and nothing for each queue.  Adding, removing and
+ * parking are O(log).
  */
 
-enum parked { PARKED_NOT, PARKED_ROOM, PARKED_TENANT };
+enum { SEARCH_MS = 1000 };
+
+enum parked {
+    PARKED_NOT,                        /* in its bench */
+    PARKED_ROOM,                       /* in its row */
+    PARKED_DENIED,                     /* there is room, promised to others */
+    PARKED_BOUND,                      /* no room where it is bound to */
+    PARKED_TENANT,
+};
 
 struct queue {
     struct shape *shape;
@@ -39,16 +54,31 @@ struct queue {
     uint8_t parked;
     struct heap items;
     struct bench *bench;
-    uint32_t slot;                     /* in the bench; 0: parked */
+    struct row *row;
+    uint32_t slot;                     /* in the bench or the row; 0: neither */
     struct queue *next, *prev;         /* of its shape */
     struct queue *twin;                /* same hash */
+    uint64_t search_ms;                /* no search for room before */
+};
+
+struct row {
+    struct shape *shape;
+    struct bench *bench;
+    struct heap queues;                /* PARKED_ROOM */
+    uint32_t count;                    /* queues, parked or not */
+    uint32_t at;                       /* in the bench's rows */
+    bool listed;
+    struct row *next, *prev;           /* open ones of the bench, if listed */
+    struct row *of_shape;              /* the next of its shape */
 };
 
 struct bench {
     struct plan_tenant *tenant;        /* NULL: of all */
     struct band *band;
     struct heap queues;                /* not parked */
-    uint32_t count;                    /* parked as well */
+    struct row **rows, *open;          /* all; those that compete */
+    uint32_t nrows, rows_cap;
+    uint32_t count;                    /* queues, parked as well */
 };
 
 struct band {
@@ -62,6 +92,7 @@ struct line {
     uint32_t nbands, cap;
     struct map *queues;                /* by hash */
     uint32_t barred;                   /* queues parked for their tenant */
+    uint32_t nbound;                   /* ... for the node they are bound to */
 };
 
 /* ---- order ---- */
@@ -197,8 +228,88 @@ static void put_bench(struct line *l, struct bench *bench)
         at++;
     band->benches[at] = band->benches[--band->count];
     heap_free(&bench->queues);
+    free(bench->rows);
     free(bench);
     put_band(l, band);
+}
+
+/* ---- rows ---- */
+
+static struct row *get_row(struct shape *s, struct bench *bench)
+{
+    struct row *r = s->rows;
+
+    while (r && r->bench != bench)
+        r = r->of_shape;
+    if (!r) {
+        r = mem_new(sizeof(*r));
+        r->shape = s;
+        r->bench = bench;
+        r->queues = (struct heap) { .before = queue_before,
+                                    .slot = queue_slot };
+        r->of_shape = s->rows;
+        s->rows = r;
+        if (bench->nrows == bench->rows_cap) {
+            bench->rows_cap = bench->rows_cap ? bench->rows_cap * 2 : 4;
+            bench->rows = mem_grow(bench->rows, bench->rows_cap,
+                                   sizeof(struct row *));
+        }
+        r->at = bench->nrows;
+        bench->rows[bench->nrows++] = r;
+    }
+    r->count++;
+    return r;
+}
+
+/* Competes when its shape is open and it has a queue. */
+static void list_row(struct row *r)
+{
+    bool open = r->shape->open && r->queues.count > 0;
+
+    if (open && !r->listed)
+        list_push(r->bench->open, r);
+    else if (!open && r->listed)
+        list_unlink(r->bench->open, r);
+    r->listed = open;
+}
+
+static void put_row(struct row *r)
+{
+    struct row **at = &r->shape->rows;
+
+    if (--r->count > 0)
+        return;
+    while (*at != r)
+        at = &(*at)->of_shape;
+    *at = r->of_shape;
+    r->bench->rows[r->at] = r->bench->rows[--r->bench->nrows];
+    r->bench->rows[r->at]->at = r->at;
+    heap_free(&r->queues);
+    free(r);
+}
+
+static void open_shape(struct shape *s)
+{
+    if (!s->open) {
+        s->open = true;
+        for (struct row *r = s->rows; r; r = r->of_shape)
+            list_row(r);
+    }
+    for (struct queue *q = s->queues; s->denied > 0 && q; q = q->next) {
+        if (q->parked != PARKED_DENIED)
+            continue;
+        s->denied--;
+        q->parked = PARKED_ROOM;
+        heap_add(&q->row->queues, q);
+        list_row(q->row);
+    }
+}
+
+static void close_shape(struct shape *s)
+{
+    s->open = false;
+    for (struct row *r = s->rows; r; r = r->of_shape)
+        list_row(r);
 }
 
 /* ---- queues ---- */
@@ -257,6 +368,7 @@ static struct queue *new_queue(struct plan *p, const struct plan_item *i)
     q->items = (struct heap) { .before = items_before, .slot = item_slot };
     q->bench = get_bench(p, i->priority, i->tenant);
     q->bench->count++;
+    q->row = get_row(i->shape, q->bench);
     q->next = q->shape->queues;
     if (q->next)
         q->next->prev = q;
@@ -300,30 +412,63 @@ static void forget_queue(struct plan *p, const struct queue *q)
     }
 }
 
-static void unpark(struct plan *p, struct queue *q)
+/* Out of wherever it stands. */
+static void take_out(struct plan *p, struct queue *q)
 {
-    if (q->parked == PARKED_NOT)
-        return;
-    if (q->parked == PARKED_TENANT)
+    switch ((enum parked) q->parked) {
+    case PARKED_NOT:
+        heap_remove(&q->bench->queues, q);
+        break;
+    case PARKED_ROOM:
+        heap_remove(&q->row->queues, q);
+        list_row(q->row);
+        break;
+    case PARKED_DENIED:
+        q->shape->denied--;
+        break;
+    case PARKED_TENANT:
         p->line->barred--;
-    q->parked = PARKED_NOT;
-    heap_add(&q->bench->queues, q);
+        break;
+    case PARKED_BOUND:
+        p->line->nbound--;
+        break;
+    }
 }
 
 static void park(struct plan *p, struct queue *q, enum parked why)
 {
-    heap_remove(&q->bench->queues, q);
+    take_out(p, q);
     q->parked = (uint8_t) why;
-    if (why == PARKED_TENANT)
+    switch (why) {
+    case PARKED_NOT:
+        heap_add(&q->bench->queues, q);
+        break;
+    case PARKED_ROOM:
+        heap_add(&q->row->queues, q);
+        list_row(q->row);
+        break;
+    case PARKED_DENIED:
+        q->shape->denied++;
+        break;
+    case PARKED_TENANT:
         p->line->barred++;
+        break;
+    case PARKED_BOUND:
+        p->line->nbound++;
+        break;
+    }
+}
+
+static void unpark(struct plan *p, struct queue *q)
+{
+    if (q->parked != PARKED_NOT)
+        park(p, q, PARKED_NOT);
 }
 
 static void free_queue(struct plan *p, struct queue *q)
 {
     struct bench *bench = q->bench;
 
-    if (q->parked == PARKED_TENANT)
-        p->line->barred--;
     forget_queue(p, q);
     if (q->prev)
         q->prev->next = q->next;
@@ -331,6 +476,7 @@ static void free_queue(struct plan *p, struct queue *q)
         q->shape->queues = q->next;
     if (q->next)
         q->next->prev = q->prev;
+    put_row(q->row);
     bench->count--;
     put_bench(p->line, bench);
     heap_free(&q->items);
@@ -362,13 +508,12 @@ void line_add(struct plan *p, struct plan_item *i)
     const struct plan_item *head = heap_top(&q->items);
 
     if (!head || rank_before(i, head)) {
-        if (q->slot)
-            heap_remove(&q->bench->queues, q);
+        if (head)
+            take_out(p, q);
         heap_add(&q->items, i);
-        if (q->parked == PARKED_NOT)
-            heap_add(&q->bench->queues, q);
-        else
-            unpark(p, q);
+        q->parked = PARKED_NOT;
+        heap_add(&q->bench->queues, q);
+        q->search_ms = 0;
     } else {
         heap_add(&q->items, i);
     }
@@ -381,17 +526,17 @@ void line_remove(struct plan *p, struct plan_item *i)
     struct queue *q = i->queue;
     bool head = heap_top(&q->items) == i;
 
-    if (head && q->slot)
-        heap_remove(&q->bench->queues, q);
+    if (head)
+        take_out(p, q);
     heap_remove(&q->items, i);
     i->queue = NULL;
     i->shape->waiting--;
-    if (q->items.count == 0)
+    if (q->items.count == 0) {
         free_queue(p, q);
-    else if (head && q->parked == PARKED_NOT)
+    } else if (head) {
+        q->parked = PARKED_NOT;
         heap_add(&q->bench->queues, q);
-    else if (head)
-        unpark(p, q);
+    }
 }
 
 void line_rebuild(struct plan *p)
@@ -416,6 +561,22 @@ static bool may_help(const struct plan_node *n, const struct queue *q)
     return false;
 }
 
+/* The queues of items that wait for their own node. */
+static void wake_bound(struct plan *p, const struct plan_node *n,
+                       const struct shape *s)
+{
+    for (struct queue *q = s->queues; q; q = q->next)
+        if (q->parked == PARKED_BOUND && may_help(n, q))
+            unpark(p, q);
+}
+
+static void wake_all(struct plan *p, const struct shape *s)
+{
+    for (struct queue *q = s->queues; q; q = q->next)
+        if (q->parked != PARKED_TENANT)
+            unpark(p, q);
+}
+
 /* Where moves can join what is free, room anywhere helps who needs no more
  * than is free in all.
  */
@@ -426,13 +587,17 @@ void line_room(struct plan *p, const struct plan_node *n)
     p->room++;
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
-        bool joined = s && s->gpu_milli > 0 && s->gpu_milli <= idle;
+        bool joined = s->gpu_milli > 0 && s->gpu_milli <= idle;
 
-        if (!s || !s->queues || (n && !joined && !place_helps(p, n, s)))
+        if (!s->queues)
             continue;
-        for (struct queue *q = s->queues; q; q = q->next)
-            if (q->parked == PARKED_ROOM && (joined || may_help(n, q)))
-                unpark(p, q);
+        if (!n || joined) {
+            wake_all(p, s);
+        } else if (place_helps(p, n, s)) {
+            open_shape(s);
+            if (p->line->nbound > 0)
+                wake_bound(p, n, s);
+        }
     }
 }
 
@@ -449,17 +614,73 @@ void line_tenant(struct plan *p, struct plan_tenant *t)
     }
 }
 
+static void give_chance(struct plan *p, struct queue *q)
+{
+    q->search_ms = 0;
+    unpark(p, q);
+}
+
+/* Might it give way for some of the bench, by priority and tenant? */
+static bool bench_may(const struct plan *p, const struct bench *b,
+                      const struct plan_item *i)
+{
+    return b->band->priority > i->priority || !b->tenant ||
+           (i->level > 0 && tenant_order(p, b->tenant, i->tenant) <= 0) ||
+           (p->policy.reclaim && b->tenant != i->tenant &&
+            tenant_within_quota(b->tenant, 0));
+}
+
+/* The first of each row of the bench whom it may give way for. */
+static bool wake_bench(struct plan *p, const struct bench *b,
+                       const struct plan_item *i)
+{
+    bool any = false;
+
+    for (uint32_t k = 0; k < b->nrows; k++) {
+        struct queue *q = heap_top(&b->rows[k]->queues);
+
+        if (q && room_may_go(p, heap_top(&q->items), i)) {
+            give_chance(p, q);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* In a large pool only those look who come first: when they cannot use it, it
+ * is left alone until it has its next level.
+ */
+static void wake_first(struct plan *p, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < p->line->nbands; k++) {
+        const struct band *band = p->line->bands[k];
+        const struct bench *best = NULL;
+
+        if (band->priority < i->priority)
+            break;
+        for (uint32_t n = 0; n < band->count; n++) {
+            const struct bench *b = band->benches[n];
+
+            if (b->count > b->queues.count && bench_may(p, b, i) &&
+                (!best || tenant_order(p, b->tenant, best->tenant) < 0))
+                best = b;
+        }
+        if (best && wake_bench(p, best, i))
+            break;
+    }
+}
+
 void line_chance(struct plan *p, const struct plan_item *i)
 {
-    for (uint32_t k = 0; k < p->nshapes; k++) {
-        struct shape *s = p->shapes[k];
-
-        for (struct queue *q = s ? s->queues : NULL; q; q = q->next)
-            if (q->parked == PARKED_ROOM &&
-                (q->priority > i->priority || q->level < i->level ||
-                 q->tenant != i->tenant))
-                unpark(p, q);
+    if (p->pool->live > ROOM_NODES) {
+        wake_first(p, i);
+        return;
     }
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        for (struct queue *q = p->shapes[k]->queues; q; q = q->next)
+            if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
+                room_may_go(p, heap_top(&q->items), i))
+                give_chance(p, q);
 }
 
 /* ---- the walk ---- */
@@ -471,7 +692,7 @@ static struct bench *first_bench(const struct plan *p, const struct band *band)
     for (uint32_t k = 0; k < band->count; k++) {
         struct bench *b = band->benches[k];
 
-        if (b->queues.count > 0 &&
+        if ((b->queues.count > 0 || b->open) &&
             (!best || tenant_order(p, b->tenant, best->tenant) < 0))
             best = b;
     }
@@ -482,9 +703,15 @@ static struct queue *first_queue(const struct plan *p)
 {
     for (uint32_t k = 0; k < p->line->nbands; k++) {
         const struct bench *b = first_bench(p, p->line->bands[k]);
+        struct queue *best;
 
-        if (b)
-            return heap_top(&b->queues);
+        if (!b)
+            continue;
+        best = heap_top(&b->queues);
+        for (const struct row *r = b->open; r; r = r->next)
+            if (!best || queue_before(heap_top(&r->queues), best))
+                best = heap_top(&r->queues);
+        return best;
     }
     return NULL;
 }
@@ -494,13 +721,39 @@ static bool start(struct plan *p, struct plan_item *i,
 {
     static const struct place_opts none;
 
-    if (!place_may_fit(p, i->shape) ||
-        !place_find(p, i, &none, &p->next, &ret->nplaces, &ret->score))
+    if (!place_find(p, i, &none, &p->next, &ret->nplaces, &ret->score))
         return false;
     ret->what = PLAN_START;
     ret->item = i;
     ret->places = p->next;
     return true;
+}
+
+/* Its head does not start: where does it stand from now on? */
+static void stand_back(struct plan *p, struct queue *q, bool fits)
+{
+    if (!fits)
+        close_shape(q->shape);
+    if (q->bound)
+        park(p, q, PARKED_BOUND);
+    else if (fits)
+        park(p, q, PARKED_DENIED);
+    else if (q->parked == PARKED_NOT)
+        park(p, q, PARKED_ROOM);
+}
+
+/* In a large pool a search in vain is not repeated within a second, unless
+ * somebody may newly give way.
+ */
+static bool make_room(struct plan *p, struct queue *q,
+                      struct plan_decision *ret)
+{
+    if (p->pool->live > ROOM_NODES && p->now_ms < q->search_ms)
+        return false;
+    if (room_for(p, heap_top(&q->items), ret))
+        return true;
+    q->search_ms = p->now_ms + SEARCH_MS;
+    return false;
 }
 
 bool line_next(struct plan *p, struct plan_decision *ret)
@@ -509,13 +762,18 @@ bool line_next(struct plan *p, struct plan_decision *ret)
 
     while ((q = first_queue(p))) {
         struct plan_item *head = heap_top(&q->items);
+        bool fits;
 
-        if (tenant_barred(q->tenant, q->shape->gpu_milli))
+        if (tenant_barred(q->tenant, q->shape->gpu_milli)) {
             park(p, q, PARKED_TENANT);
-        else if (start(p, head, ret) || room_for(p, head, ret))
+            continue;
+        }
+        fits = place_may_fit(p, q->shape);
+        if (fits && start(p, head, ret))
             return true;
-        else
-            park(p, q, PARKED_ROOM);
+        if (q->parked == PARKED_NOT && make_room(p, q, ret))
+            return true;
+        stand_back(p, q, fits);
     }
     return false;
 }
@@ -543,22 +801,34 @@ static const struct plan_item *wants(const struct shape *s)
     return NULL;
 }
 
+/* Can it never start?  Good until a node of another kind comes. */
+static bool never(const struct plan *p, struct shape *s,
+                  const struct plan_item *i)
+{
+    if (s->never_at != p->pool->changes) {
+        s->never = plan_never(p, i) != REASON_NONE;
+        s->never_at = p->pool->changes;
+    }
+    return s->never;
+}
+
 enum demand line_demand(struct plan *p, bool cpus)
 {
     static const struct place_opts any = { .ignore_promises = true };
     enum demand demand = DEMAND_NONE;
 
     for (uint32_t k = 0; k < p->nshapes; k++) {
-        const struct shape *s = p->shapes[k];
+        struct shape *s = p->shapes[k];
         const struct plan_item *i;
         autofree struct plan_place *places = NULL;
         uint32_t n;
         double score;
 
-        if (!s || (cpus ? s->cpu_milli : s->gpu_milli) == 0)
+        if (s->waiting == 0 || (cpus ? s->cpu_milli : s->gpu_milli) == 0 ||
+            (demand == DEMAND_STUCK && s->nowhere_at == p->pool->gave))
             continue;
         i = wants(s);
-        if (!i || plan_never(p, i) != REASON_NONE)
+        if (!i || never(p, s, i))
             continue;
         demand = DEMAND_STUCK;
         if (place_may_fit(p, s) &&

@@ -50,8 +50,12 @@ void plan_set_policy(struct plan *p, const struct policy *policy)
 {
     p->policy = *policy;
     score_policy(p);
-    for (struct plan_item *i = p->all; i; i = i->next)
+    for (struct plan_item *i = p->all; i; i = i->next) {
+        room_running(p, i, false);
+        if (i->state == ITEM_RUNNING)
+            room_running(p, i, true);
         item_timer(p, i);
+    }
     tenants_changed(p);
     promises_changed(p);
     line_room(p, NULL);

@@ -50,10 +50,13 @@ struct shape {
     uint32_t ranks;                    /* least, of all parts */
     uint64_t gpu_milli, cpu_milli, memory;     /* least, of all ranks */
     bool simple;                       /* one part, one rank */
-    /* line.c: does not fit since `plan.room` last passed this number. */
-    uint64_t nofit_at;
     uint32_t waiting;                  /* items in line */
     struct queue *queues;              /* line.c: of its items in line */
+    struct row *rows;
+    uint32_t denied;                   /* queues for whom room is promised away */
+    bool open;                         /* parked ones compete for room again */
+    bool never;                        /* ... start, when pool.changes was so */
+    uint64_t never_at;
     uint32_t index;                    /* in plan.shapes */
     /* place.c: fitted nowhere when pool.gave was this; 0: not known. */
     uint64_t nowhere_at;
@@ -133,7 +136,7 @@ struct plan_item {
     bool promoted;                     /* past its patience */
     bool urgent;                       /* its deadline is near */
     float progress;
-    uint64_t order, ready_ms, deadline_ms, below_ms;
+    uint64_t order, ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
     uint64_t since_ms;                 /* it runs, or waits */
     uint64_t held_milli;               /* devices, while it holds any */
@@ -144,7 +147,7 @@ struct plan_item {
     uint32_t slot;                     /* in its queue's heap */
     uint32_t timer_slot;               /* in plan.timers */
     uint32_t run_slot;                 /* in plan.running, when running */
-    uint32_t room_slot;                /* room.c: among its equals there */
+    uint32_t room_slot;                /* room.c: in a set, or 0 */
     struct plan_item *claimant;        /* it leaves for that one, or NULL */
     bool picked;                       /* search.c: a victim on paper */
     struct plan_place *places;         /* while it holds any; suspended: where */
@@ -247,7 +250,7 @@ double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
 void score_policy(struct plan *p);                 /* ratings may have changed */
-double score_rating(struct plan *p, uint16_t model);     /* by its number */
+double score_rating(const struct plan *p, uint16_t model); /* by its number */
 
 /* tenant.c */
 void tenants_init(struct plan *p);
@@ -309,6 +312,9 @@ bool room_next(struct plan *p, struct plan_decision *ret);
 /* The first eviction that lets it start, or false. */
 bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
+/* May v be made to go for i? */
+bool room_may_go(const struct plan *p, const struct plan_item *i,
+                 const struct plan_item *v);
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
 void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on it */
 /* Told to leave, for that one; comes before its state changes. */

@@ -523,6 +523,7 @@ struct plan_node *plan_node_add(struct plan *p,
     n->index = free_index(p);
     p->nodes[n->index] = n;
     p->pool->live++;
+    p->pool->changes++;
     family_join(p, n);
     kind_join(p, n);
     refresh(n);
@@ -587,6 +588,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     kind_leave(p, n);
     p->nodes[n->index] = NULL;
     p->pool->live--;
+    p->pool->changes++;
     p->bytes -= sizeof *n + n->ndevices * sizeof(*n->devices);
     node_free(n);
 }
@@ -599,6 +601,7 @@ void *plan_node_owner(const struct plan_node *n)
 void pool_init(struct plan *p)
 {
     p->pool = mem_new(sizeof *p->pool);
+    p->pool->changes = 1;
     p->pool->families_by_key = map_new();
     p->pool->kinds_by_key = map_new();
 }

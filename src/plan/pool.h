@@ -60,6 +60,7 @@ struct pool {
     char **pools, **domains;           /* numbered */
     uint32_t npools, ndomains;
     uint32_t live;                     /* nodes */
+    uint64_t changes;                  /* nodes came or went; from 1 */
     uint64_t gave;
     uint32_t ring[POOL_RING];          /* where, in plan.nodes */
 };

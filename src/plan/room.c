@@ -35,7 +35,7 @@ void room_free(struct plan *p)
 {
     free_claim(p->rooms->draft);
     for (uint32_t k = 0; k < p->rooms->nsets; k++)
-        free(p->rooms->sets[k].items);
+        heap_free(&p->rooms->sets[k].items);
     free(p->rooms->sets);
     free(p->rooms);
 }
@@ -45,62 +45,77 @@ bool room_moves(const struct plan *p)
     return p->policy.move && p->pool->live <= ROOM_NODES;
 }
 
-/* ---- who runs, by priority and level ---- */
+/* ---- who runs, by priority, level and tenant ---- */
 
-static struct running_set *get_set(struct rooms *r, int16_t priority,
+static bool latest(const void *a, const void *b)
+{
+    const struct plan_item *x = a, *y = b;
+
+    return x->since_ms != y->since_ms ? x->since_ms > y->since_ms
+                                      : x->order > y->order;
+}
+
+static uint32_t *room_slot(void *item)
+{
+    return &((struct plan_item *) item)->room_slot;
+}
+
+static struct running_set *get_set(struct rooms *r, const struct plan_item *i,
                                    uint8_t level)
 {
-    uint32_t k = 0;
+    struct running_set *s;
 
-    while (k < r->nsets && (r->sets[k].priority != priority ||
-                            r->sets[k].level != level))
-        k++;
-    if (k == r->nsets) {
-        r->sets = mem_grow(r->sets, r->nsets + 1, sizeof(*r->sets));
-        r->sets[r->nsets++] = (struct running_set) { .priority = priority,
-                                                     .level = level };
+    for (uint32_t k = 0; k < r->nsets; k++) {
+        s = &r->sets[k];
+        if (s->priority == i->priority && s->level == level &&
+            s->tenant == i->tenant)
+            return s;
     }
-    return &r->sets[k];
+    r->sets = mem_grow(r->sets, r->nsets + 1, sizeof(*r->sets));
+    s = &r->sets[r->nsets++];
+    *s = (struct running_set) {
+        .priority = i->priority, .level = level, .tenant = i->tenant,
+        .items = { .before = latest, .slot = room_slot },
+    };
+    return s;
 }
 
 static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
 {
-    struct running_set *s = get_set(p->rooms, i->priority, level);
+    struct running_set *s = get_set(p->rooms, i, level);
 
-    if (s->count == s->cap) {
-        s->cap = s->cap ? s->cap * 2 : 16;
-        s->items = mem_grow(s->items, s->cap, sizeof(struct plan_item *));
-    }
-    i->room_slot = s->count;
-    s->items[s->count++] = i;
+    heap_add(&s->items, i);
     s->milli += i->held_milli;
-    s->cpu_milli += i->shape->cpu_milli;
 }
 
 static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
 {
-    struct running_set *s = get_set(p->rooms, i->priority, level);
+    struct running_set *s = get_set(p->rooms, i, level);
 
-    s->items[i->room_slot] = s->items[--s->count];
-    s->items[i->room_slot]->room_slot = i->room_slot;
+    heap_remove(&s->items, i);
     s->milli -= i->held_milli;
-    s->cpu_milli -= i->shape->cpu_milli;
+    if (s->items.count > 0)
+        return;
+    heap_free(&s->items);
+    *s = p->rooms->sets[--p->rooms->nsets];
 }
 
+/* It stands in a set from when it has run for long enough. */
 void room_running(struct plan *p, struct plan_item *i, bool runs)
 {
-    if (runs)
+    if (runs && i->room_slot == 0 && i->yield != YIELD_NEVER &&
+        item_age_ms(p, i) >= p->policy.min_run_ms)
         set_add(p, i, i->level);
-    else
+    else if (!runs && i->room_slot > 0)
         set_remove(p, i, i->level);
 }
 
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
 {
-    set_remove(p, i, was);
-    set_add(p, i, i->level);
-    if (i->level > was)
-        line_chance(p, i);
+    if (i->room_slot > 0) {
+        set_remove(p, i, was);
+        set_add(p, i, i->level);
+    }
 }
 
 /* ---- claims ---- */

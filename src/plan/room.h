@@ -4,7 +4,10 @@
 
 /* room - claims, and the search for whom to evict. */
 
-enum { ROOM_NODES = 256 };             /* looked at one by one */
+enum {
+    ROOM_NODES = 256,                  /* looked at one by one; in a larger pool */
+    ROOM_VICTIMS = 16,                 /* ... those where so many run */
+};
 
 struct victim {
     struct plan_item *item;
@@ -25,12 +28,15 @@ struct claim {
     bool loose;                        /* the places are not its own choice */
 };
 
-struct running_set {                   /* RUNNING ones of a priority and level */
+/* Who runs and may be asked to leave, as far as time is concerned: of one
+ * priority, level and tenant, the latest first.
+ */
+struct running_set {
     int16_t priority;
     uint8_t level;
-    struct plan_item **items;
-    uint32_t count, cap;
-    uint64_t milli, cpu_milli;
+    struct plan_tenant *tenant;
+    struct heap items;
+    uint64_t milli;
 };
 
 struct rooms {

@@ -299,7 +299,7 @@ void score_policy(struct plan *p)
     p->scorer->nratings = 0;
 }
 
-static void rate(struct plan *p)
+static void rate(const struct plan *p)
 {
     struct scorer *c = p->scorer;
 
@@ -315,7 +315,7 @@ static void rate(struct plan *p)
     c->nratings = p->nmodels;
 }
 
-double score_rating(struct plan *p, uint16_t model)
+double score_rating(const struct plan *p, uint16_t model)
 {
     rate(p);
     return p->scorer->ratings[model];

@@ -1,3 +1,4 @@
+#include "plan/pool.h"
 #include "plan/room.h"
 
 #include "base/mem.h"
@@ -30,7 +31,7 @@ struct step {                          /* one taken off on paper */
     double loss;
 };
 
-struct search {
+struct hunt {
     struct plan *p;
     struct plan_item *i;
     struct paper paper;
@@ -106,12 +107,13 @@ static double loss_of(const struct plan *p, const struct plan_item *v,
     return loss;
 }
 
+/* Who stands in no set has not run for long enough. */
 static bool may_go(const struct plan *p, const struct plan_item *i,
                    const struct plan_item *v, struct step *ret)
 {
     enum plan_yield how = how_of(v);
 
-    if (how == YIELD_NEVER || item_age_ms(p, v) < p->policy.min_run_ms)
+    if (how == YIELD_NEVER || v->room_slot == 0)
         return false;
     if (i->priority > v->priority)
         ret->victim.cause = EVICT_PRIORITY;
@@ -126,10 +128,18 @@ static bool may_go(const struct plan *p, const struct plan_item *i,
     return true;
 }
 
+bool room_may_go(const struct plan *p, const struct plan_item *i,
+                 const struct plan_item *v)
+{
+    struct step unused;
+
+    return may_go(p, i, v, &unused);
+}
+
 /* Not again before it has run for as long as a move costs: so nobody is pushed
  * around for ever.
  */
-static bool may_move(const struct search *s, const struct plan_item *v)
+static bool may_move(const struct hunt *s, const struct plan_item *v)
 {
     return s->moves && v->state == ITEM_RUNNING && !v->picked &&
            v->shape->simple && v->places[0].node->roams &&
@@ -140,7 +150,7 @@ static bool may_move(const struct search *s, const struct plan_item *v)
 
 /* ---- steps on paper ---- */
 
-static struct step *push(struct search *s)
+static struct step *push(struct hunt *s)
 {
     if (s->nsteps == s->steps_cap) {
         s->steps_cap = s->steps_cap ? s->steps_cap * 2 : 16;
@@ -149,14 +159,14 @@ static struct step *push(struct search *s)
     return &s->steps[s->nsteps++];
 }
 
-static void take_off(struct search *s, const struct step *o)
+static void take_off(struct hunt *s, const struct step *o)
 {
     *push(s) = *o;
     o->victim.item->picked = true;
     paper_give_item(&s->paper, o->victim.item);
 }
 
-static void put_back(struct search *s, uint32_t k)
+static void put_back(struct hunt *s, uint32_t k)
 {
     struct step *o = &s->steps[k];
 
@@ -167,7 +177,7 @@ static void put_back(struct search *s, uint32_t k)
     memmove(o, o + 1, (--s->nsteps - k) * sizeof(*o));
 }
 
-static void undo(struct search *s, uint32_t to)
+static void undo(struct hunt *s, uint32_t to)
 {
     while (s->nsteps > to)
         put_back(s, s->nsteps - 1);
@@ -183,7 +193,7 @@ static uint64_t free_on(const struct paper_node *at)
 }
 
 /* Another node where it fits, the one with least left. */
-static bool find_hole(const struct search *s, const struct plan_item *v,
+static bool find_hole(const struct hunt *s, const struct plan_item *v,
                       const struct paper_node *not_here,
                       struct plan_place *ret)
 {
@@ -209,7 +219,7 @@ static bool find_hole(const struct search *s, const struct plan_item *v,
 /* Smaller ones on the node that would have to move on for v to fit; least
  * devices first.  0: it does not help.
  */
-static uint32_t smaller(const struct search *s, const struct paper_node *at,
+static uint32_t smaller(const struct hunt *s, const struct paper_node *at,
                         const struct plan_item *v, struct plan_item **ret)
 {
     uint64_t sum = free_on(at);
@@ -233,7 +243,7 @@ static uint32_t smaller(const struct search *s, const struct paper_node *at,
 }
 
 /* The node where the fewest smaller ones make room for v: they move on. */
-static bool push_on(struct search *s, const struct plan_item *v,
+static bool push_on(struct hunt *s, const struct plan_item *v,
                     const struct paper_node *not_here,
                     struct plan_place *ret)
 {
@@ -266,7 +276,7 @@ static bool push_on(struct search *s, const struct plan_item *v,
     return paper_fits(&s->paper, best, v->shape, 0, ret);
 }
 
-static void move_to(struct search *s, uint32_t k, const struct plan_place *to)
+static void move_to(struct hunt *s, uint32_t k, const struct plan_place *to)
 {
     struct step *o = &s->steps[k];
 
@@ -279,7 +289,7 @@ static void move_to(struct search *s, uint32_t k, const struct plan_place *to)
 /* Where do those go who only move?  The largest first; who finds no hole pushes
  * smaller ones on.
  */
-static bool relocate(struct search *s, uint32_t from,
+static bool relocate(struct hunt *s, uint32_t from,
                      const struct paper_node *not_here)
 {
     for (;;) {
@@ -305,7 +315,7 @@ static bool relocate(struct search *s, uint32_t from,
 }
 
 /* Who may be sent away goes where there is room all the same. */
-static void resettle(struct search *s, uint32_t from,
+static void resettle(struct hunt *s, uint32_t from,
                      const struct paper_node *not_here)
 {
     for (uint32_t k = from; k < s->nsteps; k++) {
@@ -333,7 +343,7 @@ static int by_loss(const void *a, const void *b)
     return x->victim.item->order > y->victim.item->order ? -1 : 1;
 }
 
-static uint32_t residents(const struct search *s, const struct paper_node *at,
+static uint32_t residents(const struct hunt *s, const struct paper_node *at,
                           struct step *ret)
 {
     const struct plan_node *n = at->node;
@@ -363,7 +373,7 @@ static uint32_t residents(const struct search *s, const struct paper_node *at,
 /* Takes them off in order until the rank fits, then puts back who was not in
  * the way, the greatest loss first, and finds places for those who move.
  */
-static bool clear(struct search *s, struct paper_node *at, uint32_t part,
+static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
                   struct plan_place *ret)
 {
     const struct shape *shape = s->i->shape;
@@ -392,7 +402,7 @@ static bool clear(struct search *s, struct paper_node *at, uint32_t part,
     return fits;
 }
 
-static double cost_here(struct search *s, struct paper_node *at,
+static double cost_here(struct hunt *s, struct paper_node *at,
                         uint32_t part)
 {
     struct plan_place place;
@@ -413,7 +423,7 @@ static double cost_here(struct search *s, struct paper_node *at,
 
 /* ---- all ranks ---- */
 
-static void add_place(struct search *s, const struct plan_place *place)
+static void add_place(struct hunt *s, const struct plan_place *place)
 {
     struct claim *c = s->claim;
 
@@ -425,7 +435,7 @@ static void add_place(struct search *s, const struct plan_place *place)
     paper_take(&s->paper, s->i->shape, place);
 }
 
-static void settle(struct search *s, struct paper_node *at, uint32_t part)
+static void settle(struct hunt *s, struct paper_node *at, uint32_t part)
 {
     struct plan_place place = { .node = NULL };
 
@@ -445,7 +455,7 @@ static bool own_node(const struct plan_item *i, const struct plan_node *n)
 }
 
 /* Where one more costs least; the fuller node among equals, then by name. */
-static struct paper_node *cheapest(struct search *s, uint32_t part)
+static struct paper_node *cheapest(struct hunt *s, uint32_t part)
 {
     struct paper_node *best = NULL;
 
@@ -469,7 +479,7 @@ static struct paper_node *cheapest(struct search *s, uint32_t part)
     return best;
 }
 
-static bool fill(struct search *s)
+static bool fill(struct hunt *s)
 {
     const struct shape *shape = s->i->shape;
 
@@ -489,13 +499,19 @@ static bool fill(struct search *s)
 
 /* ---- where to look ---- */
 
+/* May those of the set be made to go, but for what they are themselves? */
 static bool outranks(const struct plan *p, const struct plan_item *i,
                      const struct running_set *set)
 {
-    return set->count > 0 &&
-           (i->priority > set->priority ||
-            (i->priority == set->priority && p->policy.turns != TURNS_OFF &&
-             set->level > (i->promoted ? 0 : i->level)));
+    if (i->priority > set->priority)
+        return true;
+    if (p->policy.reclaim && i->tenant != set->tenant &&
+        tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
+        over_quota(set->tenant))
+        return true;
+    return i->priority == set->priority && p->policy.turns != TURNS_OFF &&
+           set->level > (i->promoted ? 0 : i->level) &&
+           tenant_order(p, i->tenant, set->tenant) <= 0;
 }
 
 /* Could anybody at all be made to go, and could that be enough? */
@@ -506,8 +522,7 @@ static bool hopeful(const struct plan *p, const struct plan_item *i,
     bool any = false;
 
     *ret_moves = room_moves(p) && milli >= 1000 && want > 0;
-    if ((*ret_moves && milli >= want) ||
-        (p->policy.reclaim && p->fair && tenant_within_quota(i->tenant, want)))
+    if (*ret_moves && milli >= want)
         return true;
     for (uint32_t k = 0; k < p->rooms->nsets; k++)
         if (outranks(p, i, &p->rooms->sets[k])) {
@@ -515,6 +530,95 @@ static bool hopeful(const struct plan *p, const struct plan_item *i,
             any = true;
         }
     return any && milli >= want;
+}
+
+/* The first `want` of the heap, in order, without taking them out: each next
+ * one is below one that came before.  Returns how many.
+ */
+static uint32_t first_of(const struct heap *h, struct plan_item **ret,
+                         uint32_t want)
+{
+    uint32_t front[2 * ROOM_VICTIMS + 2], n = 0, nfront = 0;
+
+    if (h->count > 0)
+        front[nfront++] = 0;
+    while (nfront > 0 && n < want && n < ROOM_VICTIMS) {
+        uint32_t best = 0, at;
+
+        for (uint32_t k = 1; k < nfront; k++)
+            if (h->before(h->items[front[k]], h->items[front[best]]))
+                best = k;
+        at = front[best];
+        front[best] = front[--nfront];
+        ret[n++] = h->items[at];
+        if (2 * at + 1 < h->count)
+            front[nfront++] = 2 * at + 1;
+        if (2 * at + 2 < h->count)
+            front[nfront++] = 2 * at + 2;
+    }
+    return n;
+}
+
+/* Whose go first: the lowest priority, then the latest level. */
+static bool set_before(const struct running_set *a,
+                       const struct running_set *b)
+{
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    if (a->level != b->level)
+        return a->level > b->level;
+    return strcmp(a->tenant->name, b->tenant->name) < 0;
+}
+
+static uint32_t add_node(struct plan_node **nodes, uint32_t n,
+                         struct plan_node *node)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (nodes[k] == node)
+            return n;
+    nodes[n] = node;
+    return n + 1;
+}
+
+/* In a large pool: where the first of those run who may be made to go. */
+static uint32_t some_nodes(const struct plan *p, const struct plan_item *i,
+                           struct plan_node **ret)
+{
+    const struct running_set *last = NULL;
+    struct plan_item *victims[ROOM_VICTIMS];
+    uint32_t n = 0, got = 0;
+
+    while (got < ROOM_VICTIMS) {
+        const struct running_set *best = NULL;
+        uint32_t count;
+
+        for (uint32_t k = 0; k < p->rooms->nsets; k++) {
+            const struct running_set *s = &p->rooms->sets[k];
+
+            if ((!last || set_before(last, s)) &&
+                (!best || set_before(s, best)) && outranks(p, i, s))
+                best = s;
+        }
+        if (!best)
+            break;
+        count = first_of(&best->items, victims, ROOM_VICTIMS - got);
+        for (uint32_t k = 0; k < count; k++)
+            if (victims[k]->places[0].node->open)
+                n = add_node(ret, n, victims[k]->places[0].node);
+        got += count;
+        last = best;
+    }
+    return n;
+}
+
+/* By pool, so that those of one stand together, then by name. */
+static int by_pool(const void *va, const void *vb)
+{
+    const struct plan_node *a = *(const struct plan_node *const *) va;
+    const struct plan_node *b = *(const struct plan_node *const *) vb;
+    int c = strcmp(a->pool, b->pool);
+
+    return c != 0 ? c : strcmp(a->name, b->name);
 }
 
 static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
@@ -527,7 +631,7 @@ static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
     return n;
 }
 
-static void take_victims(struct search *s)
+static void take_victims(struct hunt *s)
 {
     s->claim->victims = mem_array(s->nsteps + 1, sizeof(struct victim));
     for (uint32_t k = 0; k < s->nsteps; k++) {
@@ -541,7 +645,7 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
                                struct plan_node *const *nodes, uint32_t n,
                                bool moves)
 {
-    struct search s = { .p = p, .i = i, .moves = moves };
+    struct hunt s = { .p = p, .i = i, .moves = moves };
     bool found;
 
     s.claim = mem_new(sizeof(*s.claim));
@@ -582,10 +686,13 @@ struct claim *room_search(struct plan *p, struct plan_item *i)
     if (!hopeful(p, i, &moves))
         return NULL;
     nodes = mem_array(p->nnodes + 1, sizeof(struct plan_node *));
-    n = all_nodes(p, nodes);
+    if (p->pool->live > ROOM_NODES)
+        n = some_nodes(p, i, nodes);
+    else
+        n = all_nodes(p, nodes);
     if (!i->shape->one_pool || i->shape->ranks <= 1)
         return search_in(p, i, nodes, n, moves);
-    /* Nodes of one pool stand together, as they were added. */
+    qsort(nodes, n, sizeof(struct plan_node *), by_pool);
     for (uint32_t k = 1; k <= n; k++)
         if (k == n || nodes[k]->pool_number != nodes[from]->pool_number) {
             best = better(best, search_in(p, i, nodes + from, k - from,
