@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 ".."))
 from weirtest import ROOT, Client, Tap, until  # noqa: E402,F401
 
-TIMEOUT = 60
+TIMEOUT = float(os.environ.get("WEIR_TEST_DEADLINE", "60"))
 JOB = {"weir": 1, "kind": "job", "name": "job", "run": "true"}
 
 
