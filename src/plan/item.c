@@ -218,11 +218,14 @@ void items_tick(struct plan *p)
 
 /* ---- in line ---- */
 
-static void join(struct plan *p, struct plan_item *i)
+static void join(struct plan *p, struct plan_item *i, uint8_t level)
 {
     i->state = i->places ? ITEM_SUSPENDED : ITEM_WAITING;
     i->promoted = i->urgent = false;
-    item_level(p, i);
+    if (level)
+        i->level = level - 1;
+    else
+        item_level(p, i);
     item_timer(p, i);
     p->waiting++;
     line_add(p, i);
@@ -260,7 +263,7 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->sig = spec->sig;
     p->items++;
     list_push(p->all, i);
-    join(p, i);
+    join(p, i, spec->level);
     return i;
 }
 
@@ -271,7 +274,7 @@ void plan_hold(struct plan *p, struct plan_item *i, bool on)
         i->state = ITEM_HELD;
     } else if (!on && i->state == ITEM_HELD) {
         i->since_ms = p->now_ms;
-        join(p, i);
+        join(p, i, 0);
     }
 }
 
@@ -512,7 +515,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     if (!suspended)
         forget_places(i);
     i->since_ms = p->now_ms;
-    join(p, i);
+    join(p, i, 0);
 }
 
 void plan_end(struct plan *p, struct plan_item *i, bool learn)

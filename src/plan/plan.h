@@ -138,6 +138,8 @@ struct plan_item_spec {
                                           plan guesses when it looks */
     uint64_t below_ms;                 /* predicted way from its end to the end
                                           of all that waits for it; 0: nobody */
+    uint8_t level;                     /* it joins the line with, and one more;
+                                          0: as predict_level says then */
     uint64_t had_work;                 /* device-ms of earlier attempts */
     uint64_t had_ms;                   /* run time that counts as done */
     uint64_t bytes;                    /* device memory to move when suspended;
