@@ -1,9 +1,11 @@
 #include "core/world_int.h"
 
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <string.h>
 
 /* What each event changes.  world_check has let it through, so nothing here
@@ -48,6 +50,7 @@ static struct workload *workload_of_event(struct event *e, struct tenant *tn)
     wl->key = e->key[0] ? mem_str(e->key) : NULL;
     wl->hash = e->hash[0] ? mem_str(e->hash) : NULL;
     wl->tenant = tn;
+    wl->priority = wl->spec->priority;
     wl->submitted_ms = e->time_ms;
     wl->retry_of = e->retry_of;
     return wl;
@@ -58,6 +61,7 @@ static void apply_submitted(struct world *w, struct event *e)
     struct workload *wl = workload_of_event(e, tenant_find(w, e->tenant));
 
     graph_make(wl);
+    guesses_make(w, wl);
     map_set_id(w->workloads, wl->id, wl);
     workload_keyed(w, wl);
     wl->tenant->live++;
@@ -70,7 +74,7 @@ static void apply_submitted(struct world *w, struct event *e)
     for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
         struct task *t = &wl->tasks[i];
 
-        plan_task(w, t);
+        item_task(w, t);
         if (t->state == TASK_BLOCKED && t->needs_left == 0)
             todo_add(w, t);
     }
@@ -82,10 +86,41 @@ static void apply_paused(struct world *w, struct event *e)
 {
     struct workload *wl = world_workload(w, e->workload);
 
+    if (e->task != EVENT_ALL) {
+        wl->tasks[e->task].paused = e->type == EVENT_PAUSED;
+        task_dirty(w, &wl->tasks[e->task]);
+        item_task(w, &wl->tasks[e->task]);
+        return;
+    }
     wl->paused = e->type == EVENT_PAUSED;
     workload_dirty(w, wl);
     for (uint32_t i = 0; i < wl->spec->ntasks; i++)
-        plan_task(w, &wl->tasks[i]);
+        item_task(w, &wl->tasks[i]);
+}
+
+static void apply_prioritised(struct world *w, struct event *e)
+{
+    struct workload *wl = world_workload(w, e->workload);
+
+    workload_dirty(w, wl);
+    if (e->task != EVENT_ALL) {
+        struct task *t = &wl->tasks[e->task];
+
+        t->own_priority = true;
+        t->priority = (int16_t) e->priority;
+        task_dirty(w, t);
+        item_changed(w, t);
+        return;
+    }
+    wl->priority = e->priority;
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+        struct task *t = &wl->tasks[i];
+
+        if (t->own_priority)
+            task_dirty(w, t);
+        t->own_priority = false;
+        item_changed(w, t);
+    }
 }
 
 static void abort_task(struct world *w, struct task *t, bool force)
@@ -94,7 +129,7 @@ static void abort_task(struct world *w, struct task *t, bool force)
         return;
     t->aborting = true;
     t->force = t->force || force;
-    plan_task(w, t);
+    item_task(w, t);
     todo_add(w, t);
     task_dirty(w, t);
 }
@@ -132,18 +167,25 @@ static void apply_planned(struct world *w, struct event *e)
     t->gen = e->gen;
     t->cause = SPEC_CAUSE_NONE;
     t->status = 0;
-    t->attempt_ms = 0;
+    t->attempt_ms = t->attempt_gpu_ms = 0;
+    t->placed_ms = e->time_ms;
+    progress_free(take(t->progress));
     timer_off(w, &t->timer);
     t->timer.due_ms = 0;
-    t->leases = mem_array(t->spec->ranks, sizeof(*t->leases));
-    for (uint32_t i = 0; i < e->ngrants; i++) {
-        lease_open(w, t, i, world_block(w, e->grants[i].block), &e->grants[i]);
+    t->ranks = e->ngrants;
+    t->leases = mem_array(t->ranks, sizeof(*t->leases));
+    for (uint32_t i = 0; i < t->ranks; i++) {
+        struct block *b = world_block(w, e->grants[i].block);
+
         t->leases[i].gen = e->gen;
         t->leases[i].planned_ms = e->time_ms;
+        t->leases[i].price_micro = grant_price(w, b, &e->grants[i]);
+        lease_open(w, t, i, b, &e->grants[i]);
     }
     t->unclaimed = e->ngrants;
     t->workload->started = true;
     workload_timer(w, t->workload);
+    item_start(w, t);
     task_set_state(w, t, TASK_STARTING, e->time_ms);
 }
 
@@ -159,6 +201,31 @@ static bool lease_moved(struct lease *l, enum lease_move move)
     return true;
 }
 
+/* For whom is kept, so that the room stays that one's after a restart, too. */
+static void apply_preempting(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+    const char *by = json_get_str(e->data, "for", NULL);
+
+    t->preempting = true;
+    t->for_workload = 0;
+    if (by && workload_id_parse(by, &t->for_workload, NULL) == 0)
+        t->for_task = (uint32_t) json_get_u64(e->data, "task", 0);
+    item_leaving(w, t);
+    todo_add(w, t);
+    task_dirty(w, t);
+}
+
+static void apply_progress(struct world *w, struct event *e)
+{
+    struct task *t = task_of(w, e);
+
+    task_report(t, e->data, e->time_ms);
+    if (t->item && t->progress->value >= 0)
+        plan_progress(w->plan, t->item, t->progress->value);
+    task_dirty(w, t);
+}
+
 static void apply_stopping(struct world *w, struct event *e)
 {
     struct task *t = task_of(w, e);
@@ -166,12 +233,27 @@ static void apply_stopping(struct world *w, struct event *e)
     t->stopping = true;
     t->stop_cause = (uint8_t) e->cause;
     t->forced = t->forced || e->force;
-    for (uint32_t i = 0; i < t->spec->ranks; i++)
+    for (uint32_t i = 0; i < t->ranks; i++)
         (void) lease_moved(&t->leases[i], LEASE_MOVE_STOP);
+    item_leaving(w, t);
     if (t->state == TASK_ENDING)
         task_dirty(w, t);
     else
         task_set_state(w, t, TASK_ENDING, e->time_ms);
+}
+
+/* Without a checkpoint all that the attempt did is to be done again. */
+static void count_lost(struct task *t)
+{
+    struct workload *wl = t->workload;
+    uint64_t lost = t->attempt_gpu_ms;
+
+    if (t->spec->stop_command || t->spec->stop_signal != SIGTERM)
+        return;
+    t->lost_gpu_ms = add_capped(t->lost_gpu_ms, lost);
+    wl->lost_gpu_ms = add_capped(wl->lost_gpu_ms, lost);
+    wl->tenant->lost_gpu_ms = add_capped(wl->tenant->lost_gpu_ms, lost);
+    wl->tenant->dirty = true;
 }
 
 static void apply_retrying(struct world *w, struct event *e)
@@ -181,12 +263,15 @@ static void apply_retrying(struct world *w, struct event *e)
     t->losses = task_losses(t, e->time_ms);
     if (e->cause == SPEC_CAUSE_LOST)
         t->losses++;
+    else if (e->cause == SPEC_CAUSE_PREEMPTED)
+        count_lost(t);
     else
         t->tries++;
     t->cause = (uint8_t) e->cause;
-    t->stopping = t->forced = false;
+    t->stopping = t->forced = t->preempting = false;
+    t->for_workload = t->for_task = 0;
     t->stop_cause = SPEC_CAUSE_NONE;
-    t->attempt_ms = 0;
+    t->attempt_ms = t->attempt_gpu_ms = 0;
     t->not_before_ms = e->until_ms;
     if (task_aborting(t))
         todo_add(w, t);
@@ -225,19 +310,28 @@ static void apply_claimed(struct world *w, struct event *e)
     }
 }
 
+static void add_to(uint64_t *sum, uint64_t more)
+{
+    *sum = add_capped(*sum, more);
+}
+
 static void add_usage(struct task *t, const struct event *e)
 {
     struct workload *wl = t->workload;
-    uint64_t ms = 0, gpu_ms, cpu_ms;
+    uint64_t ms = 0, gpu_ms, cost;
 
     if (e->started_ms != 0 && e->ended_ms > e->started_ms)
         ms = e->ended_ms - e->started_ms;
     gpu_ms = share_of(ms, t->spec->gpu_milli);
-    cpu_ms = share_of(ms, t->spec->cpu_milli);
-    t->used_gpu_ms = add_capped(t->used_gpu_ms, gpu_ms);
-    wl->used_gpu_ms = add_capped(wl->used_gpu_ms, gpu_ms);
-    wl->tenant->used_gpu_ms = add_capped(wl->tenant->used_gpu_ms, gpu_ms);
-    wl->tenant->used_cpu_ms = add_capped(wl->tenant->used_cpu_ms, cpu_ms);
+    cost = price_of(t->leases[e->rank].price_micro, ms);
+    add_to(&t->attempt_gpu_ms, gpu_ms);
+    add_to(&t->used_gpu_ms, gpu_ms);
+    add_to(&wl->used_gpu_ms, gpu_ms);
+    add_to(&wl->tenant->used_gpu_ms, gpu_ms);
+    add_to(&t->used_cost_micro, cost);
+    add_to(&wl->used_cost_micro, cost);
+    add_to(&wl->tenant->used_cost_micro, cost);
+    add_to(&wl->tenant->used_cpu_ms, share_of(ms, t->spec->cpu_milli));
 }
 
 /* A report that gives a status but no cause means the plain one. */
@@ -248,6 +342,18 @@ static enum spec_cause cause_of_end(const struct event *e)
     return e->status < 0 ? SPEC_CAUSE_SIGNALLED : SPEC_CAUSE_FAILED;
 }
 
+/* The attempt is over.  Only one that ended well by itself says how long the
+ * likes of it run.
+ */
+static void attempt_ended(struct world *w, struct task *t, uint64_t now_ms)
+{
+    if (t->attempt_ms != 0)
+        add_to(&t->used_wall_ms, now_ms - t->attempt_ms);
+    item_over(w, t, t->cause == SPEC_CAUSE_NONE && !t->stopping &&
+              t->attempt_ms != 0);
+    free(take(t->leases));
+}
+
 static void apply_lease_ended(struct world *w, struct event *e)
 {
     struct task *t = task_of(w, e);
@@ -255,6 +361,8 @@ static void apply_lease_ended(struct world *w, struct event *e)
     enum spec_cause cause = cause_of_end(e);
 
     add_usage(t, e);
+    if (t->leases_left > 1)
+        item_gave(w, t, e->rank);
     (void) lease_moved(l, LEASE_MOVE_END);     /* a lost one stays lost */
     l->state = LEASE_ENDED;
     lease_close(w, l);
@@ -262,12 +370,8 @@ static void apply_lease_ended(struct world *w, struct event *e)
         t->cause = (uint8_t) cause;
         t->status = e->status;
     }
-    if (t->leases_left == 0) {
-        if (t->attempt_ms != 0)
-            t->used_wall_ms = add_capped(t->used_wall_ms,
-                                         e->time_ms - t->attempt_ms);
-        free(take(t->leases));
-    }
+    if (t->leases_left == 0)
+        attempt_ended(w, t, e->time_ms);
     todo_add(w, t);
     task_timer(w, t);
     task_dirty(w, t);
@@ -288,7 +392,7 @@ static void apply_restored(struct world *w, struct event *e)
         workload_dirty(w, wl);
         workload_timer(w, wl);
         for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
-            plan_task(w, &wl->tasks[i]);
+            item_task(w, &wl->tasks[i]);
             task_timer(w, &wl->tasks[i]);
         }
     }
@@ -307,13 +411,13 @@ void lease_lose(struct world *w, struct lease *l)
  */
 static void release_task(struct world *w, struct task *t)
 {
-    for (uint32_t i = 0; t->leases && i < t->spec->ranks; i++)
+    for (uint32_t i = 0; t->leases && i < t->ranks; i++)
         if (!t->leases[i].block->up)
             lease_lose(w, &t->leases[i]);
     if (t->leases)
         todo_add(w, t);
     task_timer(w, t);
-    plan_task(w, t);
+    item_task(w, t);
 }
 
 /* No generation that was given after the backup is given again. */
@@ -354,22 +458,30 @@ static const apply_f applies[EVENT_TYPE_COUNT] = {
     [EVENT_SUBMITTED] = apply_submitted,
     [EVENT_PAUSED] = apply_paused,
     [EVENT_UNPAUSED] = apply_paused,
+    [EVENT_PRIORITISED] = apply_prioritised,
     [EVENT_ABORTING] = apply_aborting,
     [EVENT_WORKLOAD_ENDED] = apply_workload_ended,
     [EVENT_PLANNED] = apply_planned,
+    [EVENT_PREEMPTING] = apply_preempting,
     [EVENT_STOPPING] = apply_stopping,
     [EVENT_RETRYING] = apply_retrying,
     [EVENT_TASK_ENDED] = apply_task_ended,
+    [EVENT_PROGRESS] = apply_progress,
     [EVENT_CLAIMED] = apply_claimed,
     [EVENT_LEASE_ENDED] = apply_lease_ended,
     [EVENT_BLOCK_UP] = apply_block_up,
     [EVENT_BLOCK_LOST] = apply_block_lost,
     [EVENT_NODE_DRAINED] = apply_drain,
     [EVENT_NODE_UNDRAINED] = apply_drain,
+    [EVENT_DEVICE_DRAINED] = apply_device_drain,
+    [EVENT_DEVICE_UNDRAINED] = apply_device_drain,
     [EVENT_TENANT_SET] = apply_tenant_set,
     [EVENT_TENANT_REMOVED] = apply_tenant_removed,
     [EVENT_TOKEN_CREATED] = apply_token_created,
     [EVENT_TOKEN_REVOKED] = apply_token_revoked,
+    [EVENT_WINDOW_SET] = apply_window_set,
+    [EVENT_WINDOW_REMOVED] = apply_window_removed,
+    [EVENT_POLICY_SET] = apply_policy_set,
     [EVENT_RESTORED] = apply_restored,
     [EVENT_RELEASED] = apply_released,
     [EVENT_DENIED] = apply_nothing,
@@ -387,8 +499,10 @@ int world_apply(struct world *w, struct event *e, struct err *err)
     if (e->seq != 0)
         w->seq = e->seq;
     applies[e->type](w, e);
-    plan_applied(w, e);
-    w->tally_row = w->tally;
+    item_applied(w, e);
+    if (w->nbudgets > 0)
+        budgets_look(w);
+    w->meter.kept = false;
     w->dirty_meter = true;
     return 0;
 }

@@ -29,11 +29,19 @@ const char *outcome_name(enum outcome o)
     return outcome_names[o];
 }
 
+bool event_of_some(enum event_type t)
+{
+    return t == EVENT_PAUSED || t == EVENT_UNPAUSED ||
+           t == EVENT_PRIORITISED || t == EVENT_ABORTING;
+}
+
 void event_init(struct event *e, enum event_type t)
 {
     assert(t < EVENT_TYPE_COUNT);
     memset(e, 0, sizeof(*e));
     e->type = t;
+    if (event_of_some(t))
+        e->task = EVENT_ALL;
 }
 
 void event_clear(struct event *e)

@@ -19,40 +19,62 @@ struct err;
 #define EVENT_TYPES(X) \
     /* asked for: workload (the new id), tenant, user, key, hash, spec, done, retry_of */ \
     X(SUBMITTED, "workload.submitted") \
-    /* asked for: workload */ \
+    /* asked for: workload, task or EVENT_ALL */ \
     X(PAUSED, "workload.paused") \
     X(UNPAUSED, "workload.unpaused") \
+    /* asked for: workload, task or EVENT_ALL, priority */ \
+    X(PRIORITISED, "workload.prioritised") \
     /* asked for: workload, task or EVENT_ALL, force */ \
     X(ABORTING, "workload.aborting") \
     /* decided: workload, outcome */ \
     X(WORKLOAD_ENDED, "workload.ended") \
     /* decided: workload, task, gen, grants[] */ \
     X(PLANNED, "task.planned") \
+    /* decided: workload, task, gen, data {for: "w3", task, why, how}: it \
+     * gives way to that one; task.stopping follows */ \
+    X(PREEMPTING, "task.preempting") \
     /* decided: workload, task, gen, cause, force: end all its leases */ \
     X(STOPPING, "task.stopping") \
     /* decided: workload, task, gen, cause, until_ms: it will be tried again */ \
     X(RETRYING, "task.retrying") \
     /* decided: workload, task, outcome, cause, status */ \
     X(TASK_ENDED, "task.ended") \
+    /* reported: workload, task, gen, data {progress: 0..1, metrics: {name: \
+     * number}}, one of them at least */ \
+    X(PROGRESS, "task.progress") \
     /* reported: workload, task, rank, gen */ \
     X(CLAIMED, "lease.claimed") \
     /* reported: workload, task, rank, gen, cause, status, started_ms, \
      * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was */ \
     X(LEASE_ENDED, "lease.ended") \
     /* reported: block, data {pool, engine, node, cpus_milli, memory, \
-     * limits, simulated, devices: [{model, memory}]} */ \
+     * limits, simulated, devices: [{model, memory}], labels: {key: value}, \
+     * domain} */ \
     X(BLOCK_UP, "block.up") \
     /* reported: block: it is gone and its leases with it */ \
     X(BLOCK_LOST, "block.lost") \
     /* asked for: node */ \
     X(NODE_DRAINED, "node.drained") \
     X(NODE_UNDRAINED, "node.undrained") \
-    /* asked for: tenant, data {members, max_gpus_milli, weight, note} */ \
+    /* asked for: node, device (its number there) */ \
+    X(DEVICE_DRAINED, "device.drained") \
+    X(DEVICE_UNDRAINED, "device.undrained") \
+    /* asked for: tenant, data {members, max_gpus_milli, weight, note, parent, \
+     * quota_gpus_milli, budget: {amount_micro, unit: "gpu_hours" or "money", \
+     * period_ms}}; parent "" and budget null take away */ \
     X(TENANT_SET, "tenant.set") \
     X(TENANT_REMOVED, "tenant.removed") \
     /* asked for: token (id), tenant, user, data {name, role, hash, expires_ms} */ \
     X(TOKEN_CREATED, "token.created") \
     X(TOKEN_REVOKED, "token.revoked") \
+    /* asked for: data {name, nodes, tenant, from_ms, to_ms}: these nodes are \
+     * for that tenant then; without one, for nobody */ \
+    X(WINDOW_SET, "window.set") \
+    /* asked for, or decided once it is over: data {name} */ \
+    X(WINDOW_REMOVED, "window.removed") \
+    /* asked for: data {version, policy}: the document, and one more than the \
+     * version that it replaces */ \
+    X(POLICY_SET, "policy.set") \
     /* the store came back from a backup: epoch; what was not ended there is \
      * quarantined */ \
     X(RESTORED, "store.restored") \
@@ -108,6 +130,8 @@ struct event {
     enum outcome outcome;
     enum spec_cause cause;
     int status;                        /* exit status, or -signal */
+    int priority;
+    uint32_t device;
     bool force;
     uint64_t until_ms, started_ms, ended_ms, cpu_ms, rss_bytes;
     uint64_t epoch, retry_of;
@@ -127,7 +151,10 @@ struct event {
 const char *event_type_name(enum event_type t);
 const char *outcome_name(enum outcome o);
 
-void event_init(struct event *e, enum event_type t);   /* zeroed, typed */
+/* Zeroed, typed; what may be about one task is about all. */
+void event_init(struct event *e, enum event_type t);
+/* About a workload, or one of its tasks? */
+bool event_of_some(enum event_type t);
 void event_clear(struct event *e);                     /* frees what it owns */
 
 /* The journal's and the watchers' form.  What `to` wrote, `from` reads back;

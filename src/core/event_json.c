@@ -35,6 +35,8 @@ static const struct field fields[] = {
     FIELD("outcome", OUTCOME, outcome),
     FIELD("cause", CAUSE, cause),
     FIELD("status", INT, status),
+    FIELD("priority", INT, priority),
+    FIELD("device", U32, device),
     FIELD("force", FLAG, force),
     FIELD("until", TIME, until_ms),
     FIELD("started", TIME, started_ms),
@@ -137,8 +139,7 @@ static void put_field(json_t *j, const struct event *e, const struct field *f)
 /* Events of a task or lease always say which; an abort without says "all". */
 static bool of_task(enum event_type t)
 {
-    return (t >= EVENT_PLANNED && t <= EVENT_LEASE_ENDED) ||
-           t == EVENT_ABORTING;
+    return (t >= EVENT_PLANNED && t <= EVENT_LEASE_ENDED) || event_of_some(t);
 }
 
 static json_t *grant_json(const struct grant *g)
@@ -374,8 +375,6 @@ static int read_parts(const json_t *j, struct event *e, struct err *err)
     json_t *data = json_object_get(j, "data");
     int rc;
 
-    if (e->type == EVENT_ABORTING)
-        e->task = EVENT_ALL;
     if (task && (rc = read_u32(task, "task", &e->task, err)) < 0)
         return rc;
     if ((rc = read_user(json_object_get(j, "user"), &e->user, err)) < 0 ||

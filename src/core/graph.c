@@ -36,8 +36,10 @@ static int by_number(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static void make_sets(struct graph *g, const struct spec *s)
+/* One entry for each member first, then one for each set. */
+static void make_sets(struct graph *g, struct workload *wl)
 {
+    const struct spec *s = wl->spec;
     uint32_t n = 0, kept = 0;
 
     for (uint32_t i = 0; i < s->ntasks; i++)
@@ -45,20 +47,30 @@ static void make_sets(struct graph *g, const struct spec *s)
     if (n == 0)
         return;
     g->sets = mem_array(n, sizeof(*g->sets));
+    g->members = mem_array(n, sizeof(*g->members));
     n = 0;
     for (uint32_t i = 0; i < s->ntasks; i++)
         if (s->tasks[i].together)
             g->sets[n++].number = s->tasks[i].together;
     qsort(g->sets, n, sizeof(*g->sets), by_number);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         if (kept == 0 || g->sets[kept - 1].number != g->sets[i].number)
-            g->sets[kept++] = g->sets[i];
+            g->sets[kept++] = (struct set) {
+                .number = g->sets[i].number, .first = i, .workload = wl,
+            };
+    }
     g->nsets = kept;
+    for (uint32_t i = 0; i < s->ntasks; i++) {
+        struct set *set = graph_set(wl, &wl->tasks[i]);
+
+        if (set)
+            g->members[set->first + set->count++] = i;
+    }
 }
 
 struct set *graph_set(const struct workload *wl, const struct task *t)
 {
-    struct set key = { .number = t->spec->together };
+    const struct set key = { .number = t->spec->together };
 
     if (key.number == 0)
         return NULL;
@@ -76,14 +88,15 @@ void graph_make(struct workload *wl)
 
     wl->graph = mem_new(sizeof(*wl->graph));
     make_edges(wl->graph, s);
-    make_sets(wl->graph, s);
     wl->tasks = mem_array(s->ntasks, sizeof(*wl->tasks));
+    for (uint32_t i = 0; i < s->ntasks; i++)
+        wl->tasks[i].spec = &s->tasks[i];
+    make_sets(wl->graph, wl);
     for (uint32_t i = 0; i < s->ntasks; i++) {
         struct task *t = &wl->tasks[i];
         struct set *set;
 
         t->workload = wl;
-        t->spec = &s->tasks[i];
         t->index = i;
         t->needs_left = t->spec->nneeds;
         t->since_ms = wl->submitted_ms;
@@ -107,6 +120,7 @@ void graph_free(struct graph *g)
     free(g->first);
     free(g->next);
     free(g->sets);
+    free(g->members);
     free(g);
 }
 

@@ -14,7 +14,7 @@
  * can be worked out (counts, free shares, who waits for whom, timers, lines)
  * is not in the rows; world_loaded works it out.
  */
-static int bad_row(const char *key, const char *what, struct err *err)
+int bad_row(const char *key, const char *what, struct err *err)
 {
     return err_set(err, EINVAL, "row '%s': %s", key, what);
 }
@@ -88,7 +88,10 @@ static int load_workload(struct world *w, const char *key, const json_t *body,
             sizeof(wl->user.name) - 1);
     wl->user.uid = (uint32_t) json_get_u64(body, "uid", 0);
     wl->user.gid = (uint32_t) json_get_u64(hidden, "gid", 0);
+    wl->priority = (int) json_integer_value(json_object_get(body, "priority"));
     wl->submitted_ms = json_get_u64(hidden, "submitted_ms", 0);
+    wl->used_cost_micro = json_get_u64(hidden, "used_cost_micro", 0);
+    wl->lost_gpu_ms = json_get_u64(hidden, "lost_gpu_ms", 0);
     wl->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
     wl->paused = json_get_bool(body, "paused", false);
     wl->aborting = json_get_bool(hidden, "aborting", false);
@@ -98,6 +101,8 @@ static int load_workload(struct world *w, const char *key, const json_t *body,
     wl->given = true;
     graph_make(wl);
     map_set_id(w->workloads, id, wl);
+    if (guesses_load(wl, json_object_get(hidden, "guesses")) < 0)
+        return bad_row(key, "its guesses are none", err);
     return 0;
 }
 
@@ -160,8 +165,9 @@ static int load_lease(struct world *w, struct task *t, uint32_t rank,
     l->block = b;
     l->rank = rank;
     l->grant = g;
+    l->price_micro = (uint64_t) json_integer_value(json_array_get(hidden, 3));
     if (state != LEASE_ENDED) {
-        rc = place_check(b, t->spec, &g, err);
+        rc = room_check(b, t->spec, &g, err);
         if (rc < 0)
             return rc;
         lease_open(w, t, rank, b, &g);
@@ -183,11 +189,12 @@ static int load_leases(struct world *w, struct task *t, const json_t *body,
 
     if (json_array_size(shown) == 0)
         return 0;
-    if (json_array_size(shown) != t->spec->ranks ||
-        json_array_size(more) != t->spec->ranks || t->leases)
+    if (json_array_size(shown) != t->ranks || t->ranks < t->spec->ranks ||
+        t->ranks > SPEC_MAX_RANKS || json_array_size(more) != t->ranks ||
+        t->leases)
         return err_set(err, EINVAL, "it has not one lease for each rank");
-    t->leases = mem_array(t->spec->ranks, sizeof(*t->leases));
-    for (uint32_t i = 0; i < t->spec->ranks && rc == 0; i++)
+    t->leases = mem_array(t->ranks, sizeof(*t->leases));
+    for (uint32_t i = 0; i < t->ranks && rc == 0; i++)
         rc = load_lease(w, t, i, json_array_get(shown, i),
                         json_array_get(more, i), err);
     return rc;
@@ -219,6 +226,22 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     t->attempt_ms = json_get_u64(hidden, "attempt_ms", 0);
     t->used_wall_ms = json_get_u64(hidden, "used_wall_ms", 0);
     t->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
+    t->used_cost_micro = json_get_u64(hidden, "used_cost_micro", 0);
+    t->lost_gpu_ms = json_get_u64(hidden, "lost_gpu_ms", 0);
+    t->attempt_gpu_ms = json_get_u64(hidden, "attempt_gpu_ms", 0);
+    t->level = (uint8_t) json_get_u64(hidden, "level", 0);
+    t->for_workload = json_get_u64(hidden, "for_workload", 0);
+    t->for_task = (uint32_t) json_get_u64(hidden, "for_task", 0);
+    t->preempting = json_get_bool(hidden, "preempting", false);
+    t->placed_ms = json_get_u64(hidden, "placed_ms", 0);
+    t->paused = json_get_bool(body, "paused", false);
+    t->own_priority = json_object_get(body, "priority") != NULL;
+    t->priority = (int16_t) json_integer_value(json_object_get(body,
+                                                               "priority"));
+    if (t->gen > 0)
+        t->ranks = (uint32_t) json_get_u64(body, "ranks", 0);
+    if (progress_load(t, json_object_get(body, "progress")) < 0)
+        return bad_row(key, "its progress is none", err);
     t->losses = (uint32_t) json_get_u64(hidden, "losses", 0);
     t->stopping = json_get_bool(hidden, "stopping", false);
     t->aborting = json_get_bool(hidden, "aborting", false);
@@ -227,117 +250,6 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     t->timer.due_ms = json_get_u64(hidden, "alarm_ms", 0);
     rc = load_leases(w, t, body, hidden, err);
     return rc < 0 ? err_prefix(err, rc, "row '%s'", key) : 0;
-}
-
-/* The row is an inventory as a runner would give it, but for one number. */
-static int load_block(struct world *w, const char *key, const json_t *body,
-                      struct err *err)
-{
-    const json_t *hidden = json_object_get(body, "_");
-    autojson json_t *data = json_copy((json_t *) (uintptr_t) body);
-    struct event e;
-    struct block *b;
-    int rc;
-
-    json_put_u64(data, "cpus_milli", json_get_u64(hidden, "cpus_milli", 0));
-    event_init(&e, EVENT_BLOCK_UP);
-    if (strlen(key) >= sizeof(e.block))
-        return bad_row(key, "its name is too long", err);
-    memcpy(e.block, key, strlen(key) + 1);
-    e.data = data;
-    rc = world_check(w, &e, err);
-    if (rc < 0)
-        return err_prefix(err, rc, "row '%s'", key);
-    if (world_block(w, key))
-        return bad_row(key, "a block that is there twice", err);
-    b = block_make(w, key);
-    block_set_inventory(b, data);
-    b->up_ms = json_get_u64(hidden, "up_ms", 0);
-    block_set_open(w, b, strcmp(json_get_str(body, "state", ""), "up") == 0,
-                   json_get_bool(body, "drained", false));
-    b->dirty = false;
-    return 0;
-}
-
-static int load_tenant(struct world *w, const char *key, const json_t *body,
-                       struct err *err)
-{
-    const json_t *hidden = json_object_get(body, "_");
-    json_t *members = json_object_get(body, "members");
-    struct tenant *t;
-
-    if (strlen(key) > SPEC_MAX_NAME || tenant_find(w, key) ||
-        !json_is_array(members))
-        return bad_row(key, "a tenant that is there twice, or without members",
-                       err);
-    t = tenant_make(w, key);
-    json_decref(t->members);
-    t->members = json_deep_copy(members);
-    t->max_gpu_milli = (uint32_t) json_get_u64(hidden, "max_gpus_milli", 0);
-    t->weight = (uint32_t) json_get_u64(body, "weight", 1);
-    free(t->note);
-    t->note = mem_str(json_get_str(body, "note", ""));
-    t->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
-    t->used_cpu_ms = json_get_u64(hidden, "used_cpu_ms", 0);
-    t->tasks_ended = json_get_u64(body, "tasks_ended", 0);
-    t->created_ms = json_get_u64(hidden, "created_ms", 0);
-    t->removed = json_get_bool(body, "removed", false);
-    return 0;
-}
-
-static void load_text(char *to, size_t size, const json_t *o, const char *key)
-{
-    const char *text = json_get_str(o, key, "");
-    size_t n = strlen(text);
-
-    if (n >= size)
-        n = size - 1;
-    memcpy(to, text, n);
-    to[n] = '\0';
-}
-
-static int load_token(struct world *w, const char *key, const json_t *body,
-                      struct err *err)
-{
-    const json_t *hidden = json_object_get(body, "_");
-    struct token *t;
-
-    if (strlen(key) >= sizeof(t->id) || world_token(w, key))
-        return bad_row(key, "a token that is there twice", err);
-    t = token_make(w, key);
-    load_text(t->name, sizeof(t->name), body, "name");
-    load_text(t->tenant, sizeof(t->tenant), body, "tenant");
-    load_text(t->role, sizeof(t->role), body, "role");
-    load_text(t->hash, sizeof(t->hash), hidden, "hash");
-    load_text(t->user.name, sizeof(t->user.name), body, "user");
-    t->user.uid = (uint32_t) json_get_u64(body, "uid", 0);
-    t->user.gid = (uint32_t) json_get_u64(hidden, "gid", 0);
-    t->created_ms = json_get_u64(hidden, "created_ms", 0);
-    t->expires_ms = json_get_u64(hidden, "expires_ms", 0);
-    t->revoked = json_get_bool(body, "revoked", false);
-    return 0;
-}
-
-static int load_meta(struct world *w, const char *key, const json_t *body,
-                     struct err *err)
-{
-    if (strcmp(key, "world") == 0) {
-        w->epoch = json_get_u64(body, "epoch", 0);
-        w->next_workload = json_get_u64(body, "next_workload", 1);
-        w->dirty_meta = false;
-        return 0;
-    }
-    if (strcmp(key, "meter") != 0)
-        return bad_row(key, "nothing of this name is known", err);
-    w->tally.last_ms = json_get_u64(body, "last_ms", 0);
-    w->tally.used = json_get_u64(body, "used", 0);
-    w->tally.idle_nodemand = json_get_u64(body, "idle_nodemand", 0);
-    w->tally.idle_frag = json_get_u64(body, "idle_frag", 0);
-    w->tally.waste = json_get_u64(body, "waste", 0);
-    w->tally.cpu_idle = json_get_u64(body, "cpu_idle", 0);
-    w->tally.cpu_used = json_get_u64(body, "cpu_used", 0);
-    w->tally_row = w->tally;
-    return 0;
 }
 
 int world_load(struct world *w, enum world_table table, const char *key,
@@ -411,7 +323,7 @@ static void wake_workload(struct world *w, struct workload *wl)
         struct task *t = &wl->tasks[i];
 
         task_timer(w, t);
-        plan_task(w, t);
+        item_task(w, t);
         if (t->state != TASK_ENDED && t->state != TASK_WAITING)
             todo_add(w, t);
         else if (t->state == TASK_WAITING && t->aborting)
@@ -423,22 +335,95 @@ static void wake_workload(struct world *w, struct workload *wl)
         heap_add(&w->ends, wl);
 }
 
+/* ---- the plan ---- */
+
+static int by_placed(const void *a, const void *b)
+{
+    const struct task *x = *(struct task *const *) a;
+    const struct task *y = *(struct task *const *) b;
+
+    if (x->placed_ms != y->placed_ms)
+        return x->placed_ms < y->placed_ms ? -1 : 1;
+    if (x->workload->id != y->workload->id)
+        return x->workload->id < y->workload->id ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Tasks with leases, by the time from which the plan counts them. */
+static struct task **placed_tasks(const struct world *w, size_t *ret_n)
+{
+    struct task **list = NULL;
+    struct workload *wl;
+    size_t pos = 0, n = 0, cap = 0;
+
+    while ((wl = map_next(w->workloads, &pos, NULL))) {
+        for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+            if (wl->tasks[i].leases_left == 0)
+                continue;
+            if (n == cap) {
+                cap = cap ? 2 * cap : 64;
+                list = mem_grow(list, cap, sizeof(*list));
+            }
+            list[n++] = &wl->tasks[i];
+        }
+    }
+    if (n > 0)
+        qsort(list, n, sizeof(*list), by_placed);
+    *ret_n = n;
+    return list;
+}
+
+/* Attempts go back on their places at the times at which they got them; the
+ * line forms at the last moment that is known; and only then is it said who
+ * leaves for whom.  What was summed up on the way is overwritten by the rows.
+ */
+static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
+{
+    size_t n, pos = 0;
+    autofree struct task **placed = placed_tasks(w, &n);
+    struct workload *wl;
+    int rc = load_tenants_done(w, err);
+
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        bridge_time(w, placed[i]->placed_ms < last_ms ? placed[i]->placed_ms
+                                                      : last_ms);
+        item_start(w, placed[i]);
+    }
+    bridge_time(w, last_ms);
+    while ((wl = map_next(w->workloads, &pos, NULL)))
+        wake_workload(w, wl);
+    sets_sync(w);
+    for (size_t i = 0; i < n; i++)
+        if (placed[i]->stopping || placed[i]->preempting)
+            item_leaving(w, placed[i]);
+    bridge_windows(w);
+    load_meter_done(w);
+    if (w->nbudgets > 0)
+        budgets_look(w);
+    return 0;
+}
+
 int world_loaded(struct world *w, uint64_t last_seq, uint64_t last_ms,
                  struct err *err)
 {
     struct workload *wl;
     size_t pos = 0;
+    int rc;
 
     world_tables_sort(w);
     w->seq = last_seq;
     w->time_ms = last_ms;
     while ((wl = map_next(w->workloads, &pos, NULL))) {
         count_workload(wl);
-        wake_workload(w, wl);
         if (wl->id >= w->next_workload)
             return err_set(err, EINVAL, "w%" PRIu64 " is newer than the "
                            "newest id given", wl->id);
     }
+    rc = load_plan(w, last_ms, err);
+    if (rc < 0)
+        return rc;
     for (uint32_t i = 0; i < w->nblocks; i++)
         w->blocks[i]->dirty = false;
     pos = 0;

@@ -1,39 +1,95 @@
 #include "core/world_int.h"
 
+#include "base/err.h"
 #include "base/mem.h"
 
-/* What leases take from blocks and give back, with the sums that the meter
- * needs kept beside: idle is what open blocks have free, used is what leases
- * hold, wherever.
- */
+#include <errno.h>
+#include <strings.h>
+
+/* What leases take from blocks and give back. */
 bool block_open(const struct block *b)
 {
     return b->up && !b->drained;
 }
 
-uint64_t block_free_milli(const struct block *b)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < b->ndevices; i++)
-        sum += b->devices[i].free_milli;
-    return sum;
-}
-
 void block_set_open(struct world *w, struct block *b, bool up, bool drained)
 {
-    if (block_open(b)) {
-        w->idle_milli -= block_free_milli(b);
-        w->cpu_idle -= b->cpu_free;
-    }
     b->up = up;
     b->drained = drained;
     b->dirty = true;
-    if (block_open(b)) {
-        w->idle_milli += block_free_milli(b);
-        w->cpu_idle += b->cpu_free;
-    }
-    plan_wake(w);
+    bridge_open(w, b);
+}
+
+bool device_matches(const struct device *d, const struct spec_task *s)
+{
+    if (d->memory < s->gpu_memory)
+        return false;
+    for (uint32_t i = 0; i < s->nmodels; i++)
+        if (strcasecmp(d->model, s->models[i]) == 0)
+            return true;
+    return s->nmodels == 0;
+}
+
+void room_take(struct block *b, const struct spec_task *s,
+               const struct grant *g)
+{
+    for (uint32_t i = 0; i < g->ndevices; i++)
+        b->devices[g->device[i]].free_milli -= g->milli;
+    b->cpu_free -= s->cpu_milli;
+    b->memory_free -= s->memory;
+}
+
+void room_give(struct block *b, const struct spec_task *s,
+               const struct grant *g)
+{
+    for (uint32_t i = 0; i < g->ndevices; i++)
+        b->devices[g->device[i]].free_milli += g->milli;
+    b->cpu_free += s->cpu_milli;
+    b->memory_free += s->memory;
+}
+
+static uint32_t devices_wanted(const struct spec_task *s)
+{
+    return s->gpu_milli >= 1000 ? s->gpu_milli / 1000 : s->gpu_milli > 0;
+}
+
+static int check_device(const struct block *b, const struct spec_task *s,
+                        const struct grant *g, uint32_t i, struct err *err)
+{
+    const struct device *d;
+
+    if (g->device[i] >= b->ndevices ||
+        (i > 0 && g->device[i] <= g->device[i - 1]))
+        return err_set(err, EINVAL, "rank %u: block '%s' has no such devices",
+                       g->rank, b->id);
+    d = &b->devices[g->device[i]];
+    if (!device_matches(d, s))
+        return err_set(err, EINVAL, "rank %u: device %u of block '%s' is not "
+                       "what the task asks for", g->rank, g->device[i], b->id);
+    if (d->free_milli < g->milli)
+        return err_set(err, EBUSY, "rank %u: device %u of block '%s' has no "
+                       "room", g->rank, g->device[i], b->id);
+    return 0;
+}
+
+int room_check(const struct block *b, const struct spec_task *s,
+               const struct grant *g, struct err *err)
+{
+    uint32_t milli = s->gpu_milli < 1000 ? s->gpu_milli : 1000;
+    int rc = 0;
+
+    if (g->ndevices != devices_wanted(s) || g->ndevices > DEVICES_PER_RANK ||
+        (g->ndevices && g->milli != milli))
+        return err_set(err, EINVAL, "rank %u: the grant is not of the size "
+                       "that the task asks for", g->rank);
+    for (uint32_t i = 0; i < g->ndevices && rc == 0; i++)
+        rc = check_device(b, s, g, i, err);
+    if (rc < 0)
+        return rc;
+    if (b->cpu_free < s->cpu_milli || b->memory_free < s->memory)
+        return err_set(err, EBUSY, "rank %u: block '%s' has no CPUs or memory "
+                       "left", g->rank, b->id);
+    return 0;
 }
 
 static void link_lease(struct block *b, struct lease *l)
@@ -60,45 +116,31 @@ void lease_open(struct world *w, struct task *t, uint32_t rank,
                 struct block *b, const struct grant *g)
 {
     struct lease *l = &t->leases[rank];
-    uint32_t milli = t->spec->gpu_milli;
+    struct tenant *tn = t->workload->tenant;
 
     l->task = t;
     l->block = b;
     l->rank = rank;
     l->grant = *g;
-    place_take(b, t->spec, g);
+    room_take(b, t->spec, g);
     link_lease(b, l);
     t->leases_left++;
-    t->workload->tenant->used_gpu_milli += milli;
-    t->workload->tenant->dirty = true;
-    w->used_milli += milli;
-    w->cpu_used += t->spec->cpu_milli;
-    if (block_open(b)) {
-        w->idle_milli -= milli;
-        w->cpu_idle -= t->spec->cpu_milli;
-    }
+    tn->used_gpu_milli += t->spec->gpu_milli;
+    tenant_hold(w, tn, t->spec->gpu_milli, (int64_t) l->price_micro);
     b->dirty = true;
-    plan_took(w);
 }
 
 /* The lease itself stays, ended, until the whole attempt is over. */
 void lease_close(struct world *w, struct lease *l)
 {
     struct task *t = l->task;
-    struct block *b = l->block;
-    uint32_t milli = t->spec->gpu_milli;
+    struct tenant *tn = t->workload->tenant;
 
-    place_give(b, t->spec, &l->grant);
-    unlink_lease(b, l);
+    room_give(l->block, t->spec, &l->grant);
+    unlink_lease(l->block, l);
     t->leases_left--;
-    t->workload->tenant->used_gpu_milli -= milli;
-    t->workload->tenant->dirty = true;
-    w->used_milli -= milli;
-    w->cpu_used -= t->spec->cpu_milli;
-    if (block_open(b)) {
-        w->idle_milli += milli;
-        w->cpu_idle += t->spec->cpu_milli;
-    }
-    b->dirty = true;
-    plan_wake(w);
+    tn->used_gpu_milli -= t->spec->gpu_milli;
+    tenant_hold(w, tn, -(int64_t) t->spec->gpu_milli,
+                -(int64_t) l->price_micro);
+    l->block->dirty = true;
 }

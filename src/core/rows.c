@@ -18,7 +18,7 @@ struct giving {
 static int give(const struct giving *g, struct world_row *row, json_t *body)
 {
     autojson json_t *owned = body;
-    autofree char *text = json_text(owned);
+    autofree char *text = owned ? json_text(owned) : NULL;
 
     row->body = text;
     return g->cb(row, g->arg);
@@ -62,7 +62,41 @@ static int give_named(const struct giving *g, enum world_table table,
     return give(g, &row, body);
 }
 
-static int give_pool(const struct world *w, const struct giving *g)
+/* Rows of the meta table that are one of many have a path for a key. */
+static int give_meta(const struct giving *g, const char *kind, const char *name,
+                     json_t *body)
+{
+    autofree char *key = mem_printf("%s/%s", kind, name);
+
+    return give_named(g, TABLE_META, key, body);
+}
+
+static int give_windows(const struct world *w, const struct giving *g)
+{
+    const struct window *v;
+    size_t pos = 0;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < json_array_size(w->windows_gone); i++) {
+        const char *name = json_string_value(
+            json_array_get(w->windows_gone, i));
+
+        if (!map_get(w->windows, name))
+            rc = give_meta(g, "window", name, NULL);
+    }
+    while (rc == 0 && (v = map_next(w->windows, &pos, NULL)))
+        if (v->dirty)
+            rc = give_meta(g, "window", v->name, view_window(v));
+    return rc;
+}
+
+static int give_known(const char *key, const json_t *body, void *arg)
+{
+    return give_meta(arg, "predict", key, body ? json_incref(
+                         (json_t *) (uintptr_t) body) : NULL);
+}
+
+static int give_pool(struct world *w, const struct giving *g)
 {
     const struct tenant *tn;
     const struct token *tk;
@@ -71,7 +105,8 @@ static int give_pool(const struct world *w, const struct giving *g)
 
     while (rc == 0 && (tn = map_next(w->tenants, &pos, NULL)))
         if (tn->dirty)
-            rc = give_named(g, TABLE_TENANT, tn->name, view_tenant(tn));
+            rc = give_named(g, TABLE_TENANT, tn->name,
+                            view_tenant_row(w, tn));
     for (uint32_t i = 0; rc == 0 && i < w->nblocks; i++)
         if (w->blocks[i]->dirty)
             rc = give_named(g, TABLE_BLOCK, w->blocks[i]->id,
@@ -83,8 +118,10 @@ static int give_pool(const struct world *w, const struct giving *g)
     if (rc == 0 && w->dirty_meta)
         rc = give_named(g, TABLE_META, "world", view_epoch(w));
     if (rc == 0 && w->dirty_meter)
-        rc = give_named(g, TABLE_META, "meter", view_tally(&w->tally_row));
-    return rc;
+        rc = give_named(g, TABLE_META, "meter", view_kept(w));
+    if (rc == 0 && w->dirty_policy)
+        rc = give_named(g, TABLE_META, "policy", view_policy(w));
+    return rc < 0 ? rc : give_windows(w, g);
 }
 
 static void all_clean(struct world *w)
@@ -92,6 +129,7 @@ static void all_clean(struct world *w)
     struct workload *wl;
     struct tenant *tn;
     struct token *tk;
+    struct window *v;
     struct task *t;
     size_t pos = 0;
 
@@ -102,7 +140,11 @@ static void all_clean(struct world *w)
         tk->dirty = false;
     for (uint32_t i = 0; i < w->nblocks; i++)
         w->blocks[i]->dirty = false;
-    w->dirty_meta = w->dirty_meter = false;
+    pos = 0;
+    while ((v = map_next(w->windows, &pos, NULL)))
+        v->dirty = false;
+    json_array_clear(w->windows_gone);
+    w->dirty_meta = w->dirty_meter = w->dirty_policy = false;
     while ((t = w->dirty_tasks)) {
         w->dirty_tasks = t->dirty_next;
         t->dirty = false;
@@ -120,7 +162,7 @@ static void all_clean(struct world *w)
 
 int world_rows(struct world *w, world_row_f cb, void *arg)
 {
-    const struct giving g = { cb, arg };
+    struct giving g = { cb, arg };
     int rc = give_pool(w, &g);
 
     for (struct workload *wl = w->dirty_workloads; rc == 0 && wl;
@@ -128,6 +170,8 @@ int world_rows(struct world *w, world_row_f cb, void *arg)
         rc = give_workload(&g, wl);
     for (struct task *t = w->dirty_tasks; rc == 0 && t; t = t->dirty_next)
         rc = give_task(&g, t);
+    if (rc == 0)                       /* last: these are clean once given */
+        rc = predict_rows(plan_predict(w->plan), give_known, &g);
     if (rc == 0)
         all_clean(w);
     return rc;

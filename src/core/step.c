@@ -1,5 +1,7 @@
 #include "core/world_int.h"
 
+#include "base/json.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -10,7 +12,7 @@
  *      gang or of a released attempt stopped, attempts that are over, aborts,
  *      tasks to be skipped;
  *   3. workloads whose tasks have all ended;
- *   4. what is due: timeouts, limits, deadlines;
+ *   4. what is due: timeouts, limits, deadlines, windows that are over;
  *   5. the plan.
  *
  * Nothing here changes the world beyond its indexes.
@@ -43,7 +45,7 @@ static void want_stop(struct event *e, const struct task *t,
 
 static bool lost_lease(const struct task *t, uint64_t now_ms, struct event *e)
 {
-    for (uint32_t i = 0; i < t->spec->ranks; i++) {
+    for (uint32_t i = 0; i < t->ranks; i++) {
         const struct lease *l = &t->leases[i];
 
         if (l->state != LEASE_LOST)
@@ -68,6 +70,10 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
         (!t->stopping || t->stop_cause != SPEC_CAUSE_ABORTED ||
          (task_force(t) && !t->forced))) {
         want_stop(e, t, SPEC_CAUSE_ABORTED, task_force(t));
+        return true;
+    }
+    if (t->preempting && !t->stopping) {
+        want_stop(e, t, SPEC_CAUSE_PREEMPTED, false);
         return true;
     }
     if (t->gen <= t->workload->gen_floor && !t->stopping) {
@@ -97,7 +103,10 @@ static bool limits_used(const struct task *t)
 {
     return (t->spec->limit_wall_ms &&
             t->used_wall_ms >= t->spec->limit_wall_ms) ||
-           (t->spec->limit_gpu_ms && t->used_gpu_ms >= t->spec->limit_gpu_ms);
+           (t->spec->limit_gpu_ms &&
+            t->used_gpu_ms >= t->spec->limit_gpu_ms) ||
+           (t->spec->limit_cost_micro &&
+            t->used_cost_micro >= t->spec->limit_cost_micro);
 }
 
 /* Lost work is tried again without being counted, unless it gets lost again
@@ -109,6 +118,8 @@ static bool tried_again(const struct task *t, enum spec_cause cause,
     if (cause == SPEC_CAUSE_REFUSED || cause == SPEC_CAUSE_LIMIT ||
         limits_used(t))
         return false;
+    if (cause == SPEC_CAUSE_PREEMPTED)
+        return true;
     if (cause == SPEC_CAUSE_LOST)
         return task_losses(t, now_ms) + 1 < LOST_MAX;
     return (t->spec->retry_on & 1u << cause) != 0 &&
@@ -121,6 +132,8 @@ static uint64_t backoff_ms(const struct task *t, enum spec_cause cause,
     uint64_t ms = t->spec->retry_backoff_ms;
     uint32_t losses = task_losses(t, now_ms);
 
+    if (cause == SPEC_CAUSE_PREEMPTED)
+        return 0;
     if (cause == SPEC_CAUSE_LOST)
         return (uint64_t) LOST_BACKOFF_MS << (losses < 9 ? losses : 9);
     for (uint32_t i = 0; i < t->tries && ms < BACKOFF_MAX; i++)
@@ -271,9 +284,26 @@ static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
     return true;
 }
 
+/* A window that is over is no longer worth a row. */
+static bool end_window(const struct world *w, uint64_t now_ms, struct event *e)
+{
+    const struct window *v;
+    size_t pos = 0;
+
+    while ((v = world_next_window(w, &pos))) {
+        if (v->to_ms > now_ms)
+            continue;
+        event_init(e, EVENT_WINDOW_REMOVED);
+        e->data = json_object();
+        json_put_str(e->data, "name", v->name);
+        return true;
+    }
+    return false;
+}
+
 bool world_midway(const struct world *w)
 {
-    return plan_midway(&w->plan);
+    return w->next_pending > 0;
 }
 
 void world_hold(struct world *w, bool hold)
@@ -288,12 +318,12 @@ int world_step(struct world *w, uint64_t now_ms, struct event *ret)
     if (now_ms < w->time_ms)
         now_ms = w->time_ms;
     world_tick(w, now_ms);
-    if (plan_midway(&w->plan))
-        found = world_plan_next(w, now_ms, ret);
+    if (world_midway(w))
+        found = item_next(w, ret);
     else
         found = settle(w, now_ms, ret) || end_workload(w, ret) ||
-                sound_alarm(w, now_ms, ret) ||
-                (!w->hold && world_plan_next(w, now_ms, ret));
+                sound_alarm(w, now_ms, ret) || end_window(w, now_ms, ret) ||
+                (!w->hold && item_next(w, ret));
     if (!found)
         return 0;
     ret->time_ms = now_ms;

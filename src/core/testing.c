@@ -90,10 +90,15 @@ int sim_do(struct sim *s, struct event *e)
 
 static int keep_row(const struct world_row *row, void *arg)
 {
-    json_t *rows = arg, *kept = json_object();
+    json_t *rows = arg, *kept;
     char name[200];
 
     (void) snprintf(name, sizeof(name), "%d %s", (int) row->table, row->key);
+    if (!row->body) {
+        json_object_del(rows, name);
+        return 0;
+    }
+    kept = json_object();
     json_put_str(kept, "body", row->body);
     json_put_bool(kept, "live", row->live);
     if (row->spec)
@@ -216,7 +221,40 @@ void sim_model(struct spec *s, uint32_t task, const char *model)
     s->tasks[task].nmodels = 1;
 }
 
+int sim_event(struct sim *s, struct event *e)
+{
+    int rc = sim_do(s, e);
+
+    sim_round(s);
+    return rc;
+}
+
+int sim_tenant(struct sim *s, const char *name, json_t *data)
+{
+    struct event e;
+
+    event_init(&e, EVENT_TENANT_SET);
+    (void) snprintf(e.tenant, sizeof(e.tenant), "%s", name);
+    e.data = data;
+    return sim_event(s, &e);
+}
+
+int sim_policy(struct sim *s, uint64_t version, json_t *policy)
+{
+    struct event e;
+
+    event_init(&e, EVENT_POLICY_SET);
+    e.data = json_pack("{s:I,s:o}", "version", (json_int_t) version, "policy",
+                       policy);
+    return sim_event(s, &e);
+}
+
 uint64_t sim_submit(struct sim *s, struct spec *spec)
+{
+    return sim_submit_as(s, "t", spec);
+}
+
+uint64_t sim_submit_as(struct sim *s, const char *tenant, struct spec *spec)
 {
     uint64_t id = world_next_workload(s->w);
     struct event e;
@@ -224,7 +262,7 @@ uint64_t sim_submit(struct sim *s, struct spec *spec)
 
     event_init(&e, EVENT_SUBMITTED);
     e.workload = id;
-    (void) snprintf(e.tenant, sizeof(e.tenant), "t");
+    (void) snprintf(e.tenant, sizeof(e.tenant), "%s", tenant);
     e.user.uid = e.user.gid = 1000;
     e.spec = spec;
     rc = sim_do(s, &e);
@@ -336,7 +374,7 @@ static int end_lease(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
     e.status = status;
     e.cause = cause;
     e.ended_ms = s->now;
-    if (t && t->leases && rank < t->spec->ranks) {
+    if (t && t->leases && rank < t->ranks) {
         e.gen = t->leases[rank].gen;
         e.started_ms = t->leases[rank].claimed_ms;
     }
@@ -368,7 +406,7 @@ int sim_quota(struct sim *s, uint32_t milli)
 void sim_run(struct sim *s, uint64_t id, uint32_t task)
 {
     const struct task *t = sim_task(s, id, task);
-    uint32_t ranks = t ? t->spec->ranks : 0;
+    uint32_t ranks = t && t->leases ? t->ranks : 0;
 
     for (uint32_t i = 0; i < ranks; i++)
         if (sim_claim(s, id, task, i, t->gen) < 0)
@@ -436,20 +474,21 @@ static void dump_one(json_t *all, json_t *view)
     json_array_append_new(all, view);
 }
 
-char *sim_dump(const struct world *w)
+char *sim_dump(struct world *w)
 {
     autojson json_t *all = json_array();
     const struct workload *wl;
     const struct tenant *tn;
     const struct token *tk;
+    const struct window *v;
     const struct block *b;
-    size_t pos = 0;
+    size_t pos = 0, windows = 0;
 
     while ((b = world_next_block(w, &pos)))
         dump_one(all, view_block(b));
     pos = 0;
     while ((tn = map_next(w->tenants, &pos, NULL)))
-        dump_one(all, view_tenant(tn));
+        dump_one(all, view_tenant_row(w, tn));
     pos = 0;
     while ((tk = world_next_token(w, &pos)))
         dump_one(all, view_token_row(tk));
@@ -459,7 +498,10 @@ char *sim_dump(const struct world *w)
         for (uint32_t i = 0; i < wl->spec->ntasks; i++)
             dump_one(all, view_task(&wl->tasks[i]));
     }
-    dump_one(all, view_tally(&w->tally_row));
+    while ((v = world_next_window(w, &windows)))
+        dump_one(all, view_window(v));
+    dump_one(all, view_policy(w));
+    dump_one(all, view_kept(w));
     dump_one(all, view_epoch(w));
     return json_text(all);
 }

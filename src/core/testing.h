@@ -56,6 +56,11 @@ int sim_end(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
 int sim_end_as(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
                enum spec_cause cause);
 int sim_quota(struct sim *s, uint32_t milli);
+/* Of any type; what it owns is taken. */
+int sim_event(struct sim *s, struct event *e);
+int sim_tenant(struct sim *s, const char *name, json_t *data);
+int sim_policy(struct sim *s, uint64_t version, json_t *policy);
+uint64_t sim_submit_as(struct sim *s, const char *tenant, struct spec *spec);
 /* Claim and end every rank with 0. */
 void sim_run(struct sim *s, uint64_t id, uint32_t task);
 
@@ -67,7 +72,7 @@ uint32_t sim_count(const struct sim *s, enum event_type t); /* journalled */
 const json_t *sim_last(const struct sim *s, enum event_type t);
 
 /* The whole state as text, by the views; caller frees. */
-char *sim_dump(const struct world *w);
+char *sim_dump(struct world *w);
 struct world *sim_load(struct sim *s);             /* from the tables */
 bool sim_twin(struct sim *s);                      /* equal, now and on */
 bool sim_replays(struct sim *s);                   /* journal gives the same */

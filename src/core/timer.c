@@ -1,5 +1,7 @@
 #include "core/world_int.h"
 
+#include "base/map.h"
+
 /* Two heaps of timers.  Sleepers are tasks that back off before they are tried
  * again: waking one is no event, only time that passes.  Alarms are tasks past
  * a limit and workloads past their deadline: each becomes an event.
@@ -49,13 +51,29 @@ void timer_off(struct world *w, struct timer *t)
     t->asleep = false;
 }
 
-/* When the living attempt is past its timeout or its limits; 0: never.  The
- * cost limit needs a price of a device, and none is known here yet.
- */
+/* When what costs so much for an hour has cost `left`, from the claim on. */
+static uint64_t cost_alarm_ms(const struct task *t)
+{
+    uint64_t hourly = 0, left = 0;
+    __extension__ unsigned __int128 ms;
+
+    for (uint32_t i = 0; i < t->ranks; i++)
+        hourly = add_capped(hourly, t->leases[i].price_micro);
+    if (hourly == 0)
+        return UINT64_MAX;
+    if (t->spec->limit_cost_micro > t->used_cost_micro)
+        left = t->spec->limit_cost_micro - t->used_cost_micro;
+    ms = left;
+    ms = ms * (60 * 60 * 1000) / hourly + 1;
+    return add_capped(t->attempt_ms, ms > INT64_MAX ? INT64_MAX
+                                                    : (uint64_t) ms);
+}
+
+/* When the living attempt is past its timeout or its limits; 0: never. */
 uint64_t task_alarm_ms(const struct task *t)
 {
     const struct spec_task *s = t->spec;
-    uint64_t milli = (uint64_t) s->gpu_milli * s->ranks;
+    uint64_t milli = (uint64_t) s->gpu_milli * t->ranks;
     uint64_t due = UINT64_MAX, left;
 
     if (s->timeout_ms)
@@ -73,13 +91,17 @@ uint64_t task_alarm_ms(const struct task *t)
                           add_capped(share_of(left, 1000000) / milli, 1));
         due = left < due ? left : due;
     }
+    if (s->limit_cost_micro) {
+        left = cost_alarm_ms(t);
+        due = left < due ? left : due;
+    }
     return due == UINT64_MAX ? 0 : due;
 }
 
 void task_timer(struct world *w, struct task *t)
 {
     timer_off(w, &t->timer);
-    if (t->state == TASK_WAITING && t->not_before_ms > w->tally.last_ms) {
+    if (t->state == TASK_WAITING && t->not_before_ms > world_now(w)) {
         t->timer.due_ms = t->not_before_ms;
         t->timer.asleep = true;
         heap_add(&w->sleepers, &t->timer);
@@ -106,33 +128,65 @@ void workload_timer(struct world *w, struct workload *wl)
         heap_add(&w->alarms, &wl->timer);
 }
 
-/* Time passes up to `to_ms`: who has slept long enough gets in line at that
- * very moment, so that the meter comes out the same however often this is
- * called in between.
- */
-void world_tick(struct world *w, uint64_t to_ms)
+/* The next moment at which time alone changes something, or UINT64_MAX. */
+static uint64_t stirs_ms(struct world *w)
+{
+    const struct timer *first = heap_top(&w->sleepers);
+    uint64_t budget = budget_due_ms(w);
+
+    return first && first->due_ms < budget ? first->due_ms : budget;
+}
+
+static void wake_sleepers(struct world *w)
 {
     struct timer *first;
 
-    while ((first = heap_top(&w->sleepers)) && first->due_ms <= to_ms) {
-        struct task *t = container_of(first, struct task, timer);
-
-        meter_count(w, first->due_ms);
+    while ((first = heap_top(&w->sleepers)) && first->due_ms <= world_now(w)) {
         timer_off(w, first);
-        plan_task(w, t);
+        item_task(w, container_of(first, struct task, timer));
     }
-    meter_count(w, to_ms);
 }
 
-uint64_t world_wake_ms(const struct world *w)
+/* Time passes up to `to_ms`: who has slept long enough gets in line at that
+ * very moment, and a budget is used up at its own, so that all comes out the
+ * same however often this is called in between.
+ */
+void world_tick(struct world *w, uint64_t to_ms)
+{
+    uint64_t at;
+
+    sets_sync(w);
+    while ((at = stirs_ms(w)) <= to_ms) {
+        bridge_time(w, at);
+        wake_sleepers(w);
+        if (w->nbudgets > 0)
+            budgets_look(w);
+        sets_sync(w);
+    }
+    bridge_time(w, to_ms);
+}
+
+static uint64_t windows_end_ms(const struct world *w)
+{
+    uint64_t due = UINT64_MAX;
+    const struct window *v;
+    size_t pos = 0;
+
+    while ((v = map_next(w->windows, &pos, NULL)))
+        due = v->to_ms < due ? v->to_ms : due;
+    return due;
+}
+
+uint64_t world_wake_ms(struct world *w)
 {
     const struct timer *alarm = heap_top(&w->alarms);
-    const struct timer *sleeper = heap_top(&w->sleepers);
-    uint64_t due = UINT64_MAX;
+    uint64_t due = stirs_ms(w), more = windows_end_ms(w);
 
-    if (alarm)
+    due = more < due ? more : due;
+    if (alarm && alarm->due_ms < due)
         due = alarm->due_ms;
-    if (sleeper && sleeper->due_ms < due)
-        due = sleeper->due_ms;
-    return due;
+    if (w->hold)
+        return due;
+    more = plan_wake_ms(w->plan);
+    return more < due ? more : due;
 }

@@ -11,10 +11,6 @@
 /* The invariants of world.h, worked out from the leases and tasks alone and
  * compared with what the world keeps beside.
  */
-struct sums {
-    uint64_t idle_milli, used_milli, cpu_idle, cpu_used;
-};
-
 static int wrong(struct err *err, const char *what, const char *name,
                  uint64_t id)
 {
@@ -22,10 +18,10 @@ static int wrong(struct err *err, const char *what, const char *name,
 }
 
 /* 1: what the leases on a block hold and what is free make the whole. */
-static int verify_block(const struct block *b, struct sums *s, struct err *err)
+static int verify_block(const struct block *b, struct err *err)
 {
     autofree uint32_t *held = mem_array(b->ndevices + 1u, sizeof(*held));
-    uint64_t cpus = 0, memory = 0, milli = 0;
+    uint64_t cpus = 0, memory = 0;
     const struct lease *l;
 
     for (l = b->leases; l; l = l->next_on_block) {
@@ -38,7 +34,6 @@ static int verify_block(const struct block *b, struct sums *s, struct err *err)
             if (l->grant.device[i] >= b->ndevices)
                 return wrong(err, "a lease on no device", b->id, l->rank);
             held[l->grant.device[i]] += l->grant.milli;
-            milli += l->grant.milli;
         }
     }
     for (uint32_t i = 0; i < b->ndevices; i++)
@@ -51,12 +46,6 @@ static int verify_block(const struct block *b, struct sums *s, struct err *err)
     if (memory > b->memory || memory + b->memory_free != b->memory)
         return wrong(err, "1: memory is promised beyond what there is", b->id,
                      memory);
-    s->used_milli += milli;
-    s->cpu_used += cpus;
-    if (block_open(b)) {
-        s->idle_milli += UINT64_C(1000) * b->ndevices - milli;
-        s->cpu_idle += b->cpu_free;
-    }
     return 0;
 }
 
@@ -73,10 +62,13 @@ static int verify_leases(const struct task *t, struct err *err)
         return t->leases_left == 0 ? 0
              : wrong(err, "2: leases are missing", t->spec->name,
                      t->workload->id);
+    if (t->ranks < t->spec->ranks)
+        return wrong(err, "2: a gang that is not whole", t->spec->name,
+                     t->workload->id);
     if (!lives)
         return wrong(err, "3: it holds leases but has no attempt",
                      t->spec->name, t->workload->id);
-    for (uint32_t i = 0; i < t->spec->ranks; i++) {
+    for (uint32_t i = 0; i < t->ranks; i++) {
         const struct lease *l = &t->leases[i];
 
         if (l->task != t || l->rank != i || l->gen != t->gen || l->gen == 0)
@@ -91,12 +83,30 @@ static int verify_leases(const struct task *t, struct err *err)
     return 0;
 }
 
+/* The plan knows it as it is: in line, on its places or not at all. */
+static int verify_item(const struct task *t, struct err *err)
+{
+    const struct plan_place *places;
+    uint32_t n = 0;
+
+    if (t->item && plan_owner(t->item) != t)
+        return wrong(err, "an item of another task", t->spec->name,
+                     t->workload->id);
+    if (t->leases_left > 0 && t->item)
+        n = plan_places(t->item, &places);
+    if (n != t->leases_left)
+        return wrong(err, "the plan has other places", t->spec->name, n);
+    if (t->leases_left == 0 &&
+        (t->item != NULL) != (t->in_line && !t->spec->together))
+        return wrong(err, "the plan has it in line and the world not, or the "
+                     "other way", t->spec->name, t->workload->id);
+    return verify_leases(t, err);
+}
+
 static int verify_task(const struct task *t, struct err *err)
 {
     const struct workload *wl = t->workload;
     uint32_t left = 0;
-    bool in_line = t->state == TASK_WAITING && !t->timer.asleep &&
-                   !t->aborting && !wl->paused && !wl->quarantined;
 
     for (uint32_t i = 0; i < t->spec->nneeds; i++)
         left += wl->tasks[t->spec->needs[i]].state != TASK_ENDED;
@@ -108,10 +118,10 @@ static int verify_task(const struct task *t, struct err *err)
     if ((t->state == TASK_ENDED) != (t->outcome != OUTCOME_NONE))
         return wrong(err, "5: an end without an outcome, or the other way",
                      t->spec->name, wl->id);
-    if (in_line != (t->queue != NULL))
+    if (task_wants(t) != t->in_line)
         return wrong(err, "6: it should be in line and is not, or the other "
                      "way", t->spec->name, wl->id);
-    return verify_leases(t, err);
+    return verify_item(t, err);
 }
 
 static int verify_workload(const struct workload *wl, struct err *err)
@@ -140,44 +150,52 @@ static uint64_t held_by(const struct world *w, const struct tenant *t)
     return sum;
 }
 
-static int verify_lines(const struct world *w, struct err *err)
+/* Of the tenant and all below it. */
+static uint64_t held_below(const struct world *w, const struct tenant *t)
 {
-    uint32_t sum = 0;
+    uint64_t sum = held_by(w, t);
+    const struct tenant *other;
+    size_t pos = 0;
 
-    for (uint32_t i = 0; i < w->plan.nshapes; i++) {
-        const struct shape *s = w->plan.shapes[i];
+    while ((other = map_next(w->tenants, &pos, NULL)))
+        if (other->parent == t)
+            sum += held_below(w, other);
+    return sum;
+}
 
-        if (s->index != i || s->place == SHAPE_OUT || s->tasks.count == 0)
-            return wrong(err, "a shape that stands nowhere", "plan", i);
-        sum += s->tasks.count;
-    }
-    if (sum != w->plan.waiting)
-        return wrong(err, "those in line are not counted right", "plan", sum);
+static int verify_tenant(const struct world *w, const struct tenant *t,
+                         struct err *err)
+{
+    if (t->used_gpu_milli != held_by(w, t) ||
+        t->sum_milli != held_below(w, t))
+        return wrong(err, "a tenant's devices are not counted right", t->name,
+                     t->used_gpu_milli);
+    if (t->removed != (t->plan_tenant == NULL))
+        return wrong(err, "the plan has a tenant and the world not, or the "
+                     "other way", t->name, t->live);
     return 0;
 }
 
 int world_verify(const struct world *w, struct err *err)
 {
-    struct sums sums = { 0 };
     const struct workload *wl;
     const struct tenant *t;
+    uint32_t in_line = 0;
     size_t pos = 0;
     int rc = 0;
 
     for (uint32_t i = 0; i < w->nblocks && rc == 0; i++)
-        rc = verify_block(w->blocks[i], &sums, err);
-    while (rc == 0 && (wl = map_next(w->workloads, &pos, NULL)))
+        rc = verify_block(w->blocks[i], err);
+    while (rc == 0 && (wl = map_next(w->workloads, &pos, NULL))) {
         rc = verify_workload(wl, err);
+        for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+            in_line += wl->tasks[i].in_line;
+    }
     pos = 0;
     while (rc == 0 && (t = map_next(w->tenants, &pos, NULL)))
-        if (t->used_gpu_milli != held_by(w, t))
-            rc = wrong(err, "a tenant's devices are not counted right",
-                       t->name, t->used_gpu_milli);
-    if (rc == 0 && (sums.idle_milli != w->idle_milli ||
-                    sums.used_milli != w->used_milli ||
-                    sums.cpu_idle != w->cpu_idle ||
-                    sums.cpu_used != w->cpu_used))
-        rc = wrong(err, "the meter's sums are not right", "world",
-                   w->used_milli);
-    return rc < 0 ? rc : verify_lines(w, err);
+        rc = verify_tenant(w, t, err);
+    if (rc == 0 && in_line != w->waiting)
+        rc = wrong(err, "those in line are not counted right", "world",
+                   in_line);
+    return rc < 0 ? rc : plan_check(w->plan, err);
 }

@@ -14,9 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The reason a task is not running.  For one in line the question is put to
- * the plan's own placement, with one thing after the other made plentiful:
- * what makes it fit is what it lacks.
+/* The reason a task is not running.  For one in line the plan says which; here
+ * it gets its words and its numbers.
  */
 #define X(name, text) [WHY_##name] = text,
 static const char *const code_names[] = { WHY_CODES(X) };
@@ -136,10 +135,13 @@ static void why_begun(const struct task *t, struct why *y)
     if (t->state == TASK_STARTING)
         say(y, WHY_STARTING, "It has its place on node '%s' and is about to "
             "start: %u of %u ranks have begun.", node,
-            t->spec->ranks - t->unclaimed, t->spec->ranks);
+            t->ranks - t->unclaimed, t->ranks);
     else if (t->state == TASK_RUNNING)
         say(y, WHY_RUNNING, "It is running on node '%s', attempt %u.", node,
             t->gen);
+    else if (t->stop_cause == SPEC_CAUSE_PREEMPTED)
+        say(y, WHY_ENDING, "It was told to give way to w%" PRIu64 " and has "
+            "not ended yet.", t->for_workload);
     else
         say(y, WHY_ENDING, "It was told to stop (%s) and has not ended yet.",
             spec_cause_name((enum spec_cause) t->stop_cause));
@@ -176,6 +178,9 @@ static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
     } else if (wl->paused) {
         say(y, WHY_PAUSED, "Its workload is paused.");
         change(y, "weir unpause w%" PRIu64, wl->id);
+    } else if (t->paused) {
+        say(y, WHY_PAUSED, "It is paused, alone of its workload.");
+        change(y, "weir unpause w%" PRIu64 " %s", wl->id, t->spec->name);
     } else if (t->timer.asleep && t->not_before_ms > now_ms) {
         clock_print(t->not_before_ms, at, sizeof(at));
         say(y, WHY_BACKOFF, "Attempt %u ended (%s); it is tried again at %s, "
@@ -187,15 +192,11 @@ static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
     return true;
 }
 
-static void why_together(const struct task *t, const struct set *set,
-                         struct why *y)
+static void why_together(const struct set *set, struct why *y)
 {
-    uint32_t asleep = set->waiting - set->shape->tasks.count;
-
     say(y, WHY_TOGETHER, "It starts together with others: %u of them still "
         "wait for what they need, %u for the time of their next attempt.",
-        set->blocked, asleep);
-    (void) t;
+        set->blocked, set->waiting - set->in_line);
 }
 
 struct supply {
@@ -216,8 +217,8 @@ static void supply_block(const struct block *b, const struct spec_task *s,
     if (b->ndevices > ret->most)
         ret->most = b->ndevices;
     for (uint32_t i = 0; i < b->ndevices; i++) {
-        ret->of_model += place_matches(&b->devices[i], &model);
-        if (!place_matches(&b->devices[i], s))
+        ret->of_model += device_matches(&b->devices[i], &model);
+        if (!device_matches(&b->devices[i], s))
             continue;
         ret->matching++;
         ret->free_milli += b->devices[i].free_milli;
@@ -253,72 +254,142 @@ static struct words per_rank(const struct spec_task *s)
     return t;
 }
 
+/* ---- never ---- */
+
+static const char FEWER[] = "Ask for fewer devices or another model, or add a "
+                            "node that has them.";
+
 static void never_devices(const struct spec_task *s, const struct supply *has,
                           struct why *y)
 {
-    uint64_t want = s->gpu_milli < 1000 ? 1 : s->gpu_milli / 1000;
-    struct buf what = wanted(s);
+    autobuf struct buf what = wanted(s);
 
-    if (has->most < want || has->all < want * s->ranks)
-        say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s "
-            "on one node, and the largest of the nodes has %" PRIu64 " of %"
-            PRIu64 " in all.", buf_text(&what), per_rank(s).text, has->most,
-            has->all);
-    else if (has->of_model < want)
-        say(y, WHY_NEVER_MODEL, "It can never start here: it asks for %s, and "
-            "there are %" PRIu64 " devices of such a model.", buf_text(&what),
-            has->of_model);
-    else if (has->matching < want)
-        say(y, WHY_NEVER_GPU_MEMORY, "It can never start here: it asks for "
-            "%s, and there are %" PRIu64 " devices with so much memory.",
-            buf_text(&what), has->matching);
-    else
-        say(y, WHY_NEVER_DEVICES, "It can never start here: %s%s do not fit "
-            "on the %" PRIu64 " devices there are.", buf_text(&what),
-            per_rank(s).text, has->matching);
-    change(y, "Ask for fewer devices or another model, or add a node that has "
-           "them.");
-    buf_free(&what);
+    say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s on "
+        "one node, and the largest of the nodes has %" PRIu64 " of %" PRIu64
+        " in all.", buf_text(&what), per_rank(s).text, has->most, has->all);
+    change(y, FEWER);
 }
 
-/* More than all known blocks would hold if they were up and empty. */
-static bool why_never(const struct world *w, const struct task *t,
-                      struct why *y)
+static void never_kind(const struct spec_task *s, const struct supply *has,
+                       enum why_code code, struct why *y)
 {
-    const unsigned all = IF_EMPTY | IF_UNDRAINED | IF_UP;
-    const struct spec_task *s = t->spec;
-    struct supply has = supply(w, s, false);
+    autobuf struct buf what = wanted(s);
 
-    if (shape_fits_if(w, t->queue, all))
-        return false;
-    if (!shape_fits_if(w, t->queue, all | IF_CPUS | IF_MEMORY)) {
-        never_devices(s, &has, y);
-    } else if (!shape_fits_if(w, t->queue, all | IF_MEMORY)) {
-        say(y, WHY_NEVER_CPUS, "It can never start here: it asks for %s%s, and "
-            "the largest node has %s.", cpus(s->cpu_milli).text,
-            per_rank(s).text, milli(has.cpus).text);
-        change(y, "Ask for fewer CPUs, or add a larger node.");
-    } else {
+    if (code == WHY_NEVER_MODEL)
+        say(y, code, "It can never start here: it asks for %s, and there are %"
+            PRIu64 " devices of such a model.", buf_text(&what),
+            has->of_model);
+    else if (code == WHY_NEVER_GPU_MEMORY)
+        say(y, code, "It can never start here: it asks for %s, and there are %"
+            PRIu64 " devices with so much memory.", buf_text(&what),
+            has->matching);
+    else
+        say(y, WHY_NEVER_GANG, "It can never start here: %s%s do not fit on "
+            "the %" PRIu64 " devices there are.", buf_text(&what),
+            per_rank(s).text, has->matching);
+    change(y, FEWER);
+}
+
+static void never_label(const struct spec_task *s, struct why *y)
+{
+    autobuf struct buf names = BUF_INIT(200);
+
+    for (uint32_t i = 0; i < s->nnodes; i++)
+        buf_printf(&names, "%s%s=%s", i ? ", " : "", s->nodes[i].key,
+                   s->nodes[i].value);
+    say(y, WHY_NEVER_LABEL, "It can never start here: no node has the label%s "
+        "%s.", s->nnodes > 1 ? "s" : "", buf_text(&names));
+    change(y, "Ask for other labels, or give them to a node.");
+}
+
+static void never_host(const struct spec_task *s, const struct supply *has,
+                       bool memory, struct why *y)
+{
+    if (memory) {
         say(y, WHY_NEVER_MEMORY, "It can never start here: it asks for %s of "
             "memory%s, and the largest node has %s.", bytes(s->memory).text,
-            per_rank(s).text, bytes(has.memory).text);
+            per_rank(s).text, bytes(has->memory).text);
         change(y, "Ask for less memory, or add a larger node.");
+    } else {
+        say(y, WHY_NEVER_CPUS, "It can never start here: it asks for %s%s, and "
+            "the largest node has %s.", cpus(s->cpu_milli).text,
+            per_rank(s).text, milli(has->cpus).text);
+        change(y, "Ask for fewer CPUs, or add a larger node.");
     }
-    return true;
 }
 
-static bool why_closed(const struct world *w, const struct task *t,
+/* ---- not now ---- */
+
+static uint64_t wants_milli(const struct task *t)
+{
+    return (uint64_t) t->spec->gpu_milli * t->spec->ranks;
+}
+
+static const struct tenant *named(const struct world *w,
+                                  const struct plan_tenant *tenant)
+{
+    const struct tenant *t;
+    size_t pos = 0;
+
+    while ((t = world_next_tenant(w, &pos)))
+        if (t->plan_tenant == tenant)
+            return t;
+    return NULL;
+}
+
+static void why_quota(const struct world *w, const struct task *t,
+                      const struct plan_reason *r, struct why *y)
+{
+    const struct tenant *tn = named(w, r->tenant);
+
+    if (!tn)
+        tn = t->workload->tenant;
+    say(y, WHY_QUOTA, "Tenant '%s' may hold %s devices at once and holds %s; "
+        "this needs %s.", tn->name, milli(tn->max_gpu_milli).text,
+        milli(tn->sum_milli).text, milli(wants_milli(t)).text);
+    change(y, "It starts when other work of the tenant ends.");
+    if (r->code != REASON_NEVER_QUOTA)
+        return;
+    y->code = WHY_NEVER_QUOTA;
+    change(y, "It needs more than the tenant may ever hold: weir tenant set %s "
+           "--max-gpus N", tn->name);
+}
+
+static void why_budget(const struct world *w, const struct task *t,
+                       const struct plan_reason *r, uint64_t now_ms,
                        struct why *y)
+{
+    const struct tenant *tn = named(w, r->tenant);
+    const struct budget *b;
+    uint64_t next;
+    char at[32];
+
+    if (!tn || tn->budget.period_ms == 0)
+        tn = t->workload->tenant;
+    b = &tn->budget;
+    next = b->period_ms ? now_ms - now_ms % b->period_ms + b->period_ms
+                        : now_ms;
+    clock_print(next < TIME_MAX ? next : TIME_MAX, at, sizeof(at));
+    say(y, WHY_BUDGET, "The budget of tenant '%s' is used up: %s of %s %s in "
+        "this period.", tn->name, milli(budget_spent(tn, now_ms) / 1000).text,
+        milli(b->amount / 1000).text,
+        b->unit == BUDGET_MONEY ? "of money" : "GPU-hours");
+    change(y, "It starts when the next period begins, at %s, or with a larger "
+           "budget.", at);
+}
+
+static void why_closed(const struct world *w, struct why *y)
 {
     uint32_t up = 0, drained = 0;
 
-    if (shape_fits_if(w, t->queue, IF_EMPTY))
-        return false;
     for (uint32_t i = 0; i < w->nblocks; i++) {
         up += w->blocks[i]->up;
         drained += w->blocks[i]->up && w->blocks[i]->drained;
     }
-    if (shape_fits_if(w, t->queue, IF_EMPTY | IF_UNDRAINED)) {
+    if (w->nblocks == 0) {
+        say(y, WHY_NO_BLOCK, "No node has joined yet.");
+        change(y, "It starts when a runner reports from one.");
+    } else if (up > 0) {
         say(y, WHY_DRAINED, "The nodes that could run it are drained (%u of "
             "%u).", drained, up);
         change(y, "weir node undrain NODE");
@@ -327,93 +398,208 @@ static bool why_closed(const struct world *w, const struct task *t,
             up, w->nblocks);
         change(y, "It starts when the node is back.");
     }
-    return true;
-}
-
-static void why_quota(const struct shape *s, struct why *y)
-{
-    const struct tenant *t = s->tenant;
-
-    say(y, WHY_QUOTA, "Tenant '%s' may hold %s devices at once and holds %s; "
-        "this needs %s.", t->name, milli(t->max_gpu_milli).text,
-        milli(t->used_gpu_milli).text, milli(shape_gpu_milli(s)).text);
-    if (shape_gpu_milli(s) > t->max_gpu_milli)
-        change(y, "It needs more than the tenant may ever hold: weir tenant "
-               "set %s --max-gpus N", t->name);
-    else
-        change(y, "It starts when other work of the tenant ends.");
 }
 
 static void why_short(const struct world *w, const struct task *t,
-                      struct why *y)
+                      enum why_code code, struct why *y)
 {
     const struct spec_task *s = t->spec;
     struct supply has = supply(w, s, true);
-    struct buf what = wanted(s);
+    autobuf struct buf what = wanted(s);
 
-    if (!shape_fits_if(w, t->queue, IF_CPUS | IF_MEMORY))
-        say(y, WHY_DEVICES, "It needs %s%s; of %" PRIu64 " devices that would "
-            "do, %s are free in all.", buf_text(&what), per_rank(s).text,
+    if (code == WHY_DEVICES)
+        say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
+            "are free in all.", buf_text(&what), per_rank(s).text,
             has.matching, milli(has.free_milli).text);
-    else if (!shape_fits_if(w, t->queue, IF_MEMORY))
-        say(y, WHY_CPUS, "It needs %s%s; at most %s are free on one node.",
+    else if (code == WHY_FRAGMENTED)
+        say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
+            "are free, but not where it could use them together.",
+            buf_text(&what), per_rank(s).text, has.matching,
+            milli(has.free_milli).text);
+    else if (code == WHY_CPUS)
+        say(y, code, "It needs %s%s; at most %s are free on one node.",
             cpus(s->cpu_milli).text, per_rank(s).text,
             milli(has.cpus_free).text);
     else
-        say(y, WHY_MEMORY, "It needs %s of memory%s; at most %s are free on "
-            "one node.", bytes(s->memory).text, per_rank(s).text,
+        say(y, code, "It needs %s of memory%s; at most %s are free on one "
+            "node.", bytes(s->memory).text, per_rank(s).text,
             bytes(has.memory_free).text);
     change(y, "It starts when running work ends and leaves enough.");
-    buf_free(&what);
 }
 
-static void why_order(const struct world *w, const struct task *t,
-                      uint64_t now_ms, struct why *y)
+static const struct task *other_task(const struct plan_reason *r)
 {
-    const struct task *by = shape_barred_by(&w->plan, t->queue);
+    return r->other ? plan_owner(r->other) : NULL;
+}
+
+static void why_window(const struct world *w, uint64_t now_ms, struct why *y)
+{
+    const struct window *v, *first = NULL;
+    size_t pos = 0;
+    char at[32];
+
+    while ((v = world_next_window(w, &pos)))
+        if (v->to_ms > now_ms && (!first || v->from_ms < first->from_ms))
+            first = v;
+    if (!first) {
+        say(y, WHY_WINDOW, "The nodes that could run it are kept for others.");
+        return;
+    }
+    clock_print(first->to_ms, at, sizeof(at));
+    say(y, WHY_WINDOW, "The nodes that could run it are kept for %s%s%s by the "
+        "window '%s' until %s.", first->tenant[0] ? "tenant '" : "nobody",
+        first->tenant, first->tenant[0] ? "'" : "", first->name, at);
+    change(y, "weir reserve remove %s", first->name);
+}
+
+static void why_behind(const struct plan_reason *r, uint64_t now_ms,
+                       struct why *y)
+{
+    const struct task *by = other_task(r);
 
     if (!by) {
         say(y, WHY_ORDER, "It would fit, and is about to be given its place.");
         return;
     }
-    say(y, WHY_ORDER, "It would fit, but '%s' of w%" PRIu64 " comes before it "
-        "and has waited %s for more than is free: nothing may overtake it any "
-        "more.", by->spec->name, by->workload->id,
-        duration(now_ms > by->since_ms ? now_ms - by->since_ms : 0).text);
+    if (r->code == REASON_RESERVED)
+        say(y, WHY_RESERVED, "It would fit, but would still be there when '%s' "
+            "of w%" PRIu64 " is to start, for which the place is reserved.",
+            by->spec->name, by->workload->id);
+    else
+        say(y, WHY_ORDER, "It would fit, but '%s' of w%" PRIu64 " comes before "
+            "it and has waited %s for more than is free: nothing may overtake "
+            "it any more.", by->spec->name, by->workload->id,
+            duration(now_ms > by->since_ms ? now_ms - by->since_ms : 0).text);
     change(y, "It starts after that task, or with a higher priority.");
 }
 
-static uint32_t position(const struct world *w, const struct task *t)
+static void why_room(const struct plan_reason *r, struct why *y)
 {
-    uint32_t n = 1;
+    const struct task *by = other_task(r);
 
-    for (uint32_t i = 0; i < w->plan.nshapes; i++) {
-        const struct heap *line = &w->plan.shapes[i]->tasks;
+    if (by)
+        say(y, WHY_MAKING_ROOM, "Room is being made for it: '%s' of w%" PRIu64
+            " was told to give way.", by->spec->name, by->workload->id);
+    else
+        say(y, WHY_MAKING_ROOM, "Room is being made for it.");
+    change(y, "It starts when that has ended.");
+}
 
-        for (uint32_t k = 0; k < line->count; k++)
-            n += task_before(line->items[k], t);
+static void why_never(const struct world *w, const struct task *t,
+                      enum plan_reason_code code, struct why *y)
+{
+    struct supply has = supply(w, t->spec, false);
+
+    if (code == REASON_NEVER_MODEL)
+        never_kind(t->spec, &has, WHY_NEVER_MODEL, y);
+    else if (code == REASON_NEVER_GPU_MEMORY)
+        never_kind(t->spec, &has, WHY_NEVER_GPU_MEMORY, y);
+    else if (code == REASON_NEVER_GANG)
+        never_kind(t->spec, &has, WHY_NEVER_GANG, y);
+    else if (code == REASON_NEVER_LABEL)
+        never_label(t->spec, y);
+    else if (code == REASON_NEVER_CPUS || code == REASON_NEVER_MEMORY)
+        never_host(t->spec, &has, code == REASON_NEVER_MEMORY, y);
+    else
+        never_devices(t->spec, &has, y);
+}
+
+static void why_plan(const struct world *w, const struct task *t,
+                     const struct plan_reason *r, uint64_t now_ms,
+                     struct why *y)
+{
+    switch (r->code) {
+    case REASON_NEVER_DEVICES:
+    case REASON_NEVER_MODEL:
+    case REASON_NEVER_GPU_MEMORY:
+    case REASON_NEVER_CPUS:
+    case REASON_NEVER_MEMORY:
+    case REASON_NEVER_LABEL:
+    case REASON_NEVER_GANG:
+        why_never(w, t, r->code, y);
+        break;
+    case REASON_NO_NODE:
+    case REASON_CLOSED:
+        why_closed(w, y);
+        break;
+    case REASON_QUOTA:
+    case REASON_NEVER_QUOTA:
+        why_quota(w, t, r, y);
+        break;
+    case REASON_BUDGET:
+        why_budget(w, t, r, now_ms, y);
+        break;
+    case REASON_DEVICES:
+        why_short(w, t, WHY_DEVICES, y);
+        break;
+    case REASON_FRAGMENTED:
+        why_short(w, t, WHY_FRAGMENTED, y);
+        break;
+    case REASON_CPUS:
+        why_short(w, t, WHY_CPUS, y);
+        break;
+    case REASON_MEMORY:
+        why_short(w, t, WHY_MEMORY, y);
+        break;
+    case REASON_HOST_MEMORY:
+        say(y, WHY_HOST_MEMORY, "It would fit if the suspended work on the "
+            "nodes did not hold their memory.");
+        change(y, "It starts when that goes on or ends.");
+        break;
+    case REASON_WINDOW:
+        why_window(w, now_ms, y);
+        break;
+    case REASON_MAKING_ROOM:
+        why_room(r, y);
+        break;
+    case REASON_NONE:
+    case REASON_HELD:
+    case REASON_ORDER:
+    case REASON_RESERVED:
+    case REASON_COUNT:
+        why_behind(r, now_ms, y);
+        break;
     }
-    return n;
+}
+
+/* Said at once, and not when the time has come. */
+static void why_late(const struct world *w, const struct task *t,
+                     const struct plan_item *item, struct why *y)
+{
+    const struct spec *s = t->workload->spec;
+    uint64_t begin = add_capped(t->workload->submitted_ms, s->max_wait_ms);
+    char at[32];
+
+    if (s->deadline_ms && !plan_can_end_by(w->plan, item, s->deadline_ms)) {
+        clock_print(s->deadline_ms < TIME_MAX ? s->deadline_ms : TIME_MAX, at,
+                    sizeof(at));
+        (void) snprintf(y->late, sizeof(y->late), "As predicted it will not "
+                        "have ended by its deadline, %s.", at);
+    } else if (s->max_wait_ms && !t->workload->started &&
+               y->start_low_ms > begin) {
+        (void) snprintf(y->late, sizeof(y->late), "As predicted it will not "
+                        "start within its max_wait of %s.",
+                        duration(s->max_wait_ms).text);
+    }
 }
 
 static void why_in_line(const struct world *w, const struct task *t,
                         uint64_t now_ms, struct why *y)
 {
-    y->position = position(w, t);
-    if (!shape_ready(t->queue)) {
-        why_together(t, t->queue->set, y);
-    } else if (w->nblocks == 0) {
-        say(y, WHY_NO_BLOCK, "No node has joined yet.");
-        change(y, "It starts when a runner reports from one.");
-    } else if (why_never(w, t, y) || why_closed(w, t, y)) {
+    const struct plan_item *item = task_item(t);
+    struct plan_reason r;
+
+    if (!item) {
+        why_together(graph_set(t->workload, t), y);
         return;
-    } else if (shape_over_quota(t->queue)) {
-        why_quota(t->queue, y);
-    } else if (shape_fits(w, t->queue)) {
-        why_order(w, t, now_ms, y);
-    } else {
-        why_short(w, t, y);
     }
+    plan_reason(w->plan, item, &r);
+    y->position = r.position;
+    y->start_low_ms = r.start_low_ms;
+    y->start_ms = r.start_ms;
+    y->start_high_ms = r.start_high_ms;
+    why_plan(w, t, &r, now_ms, y);
+    why_late(w, t, item, y);
 }
 
 void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
@@ -435,7 +621,7 @@ void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
     case TASK_WAITING:
         if (why_aside(t, now_ms, ret))
             break;
-        if (t->queue)
+        if (t->in_line)
             why_in_line(w, t, now_ms, ret);
         else
             say(ret, WHY_ORDER, "It is about to be put in line.");
@@ -453,7 +639,17 @@ json_t *why_json(const struct why *y)
     json_put_str(j, "text", y->text);
     if (y->change[0])
         json_put_str(j, "change", y->change);
+    if (y->late[0])
+        json_put_str(j, "late", y->late);
     if (y->position)
         json_put_u64(j, "position", y->position);
+    if (y->start_ms) {
+        json_t *start = json_object();
+
+        view_time(start, "low", y->start_low_ms);
+        view_time(start, "mid", y->start_ms);
+        view_time(start, "high", y->start_high_ms);
+        json_put(j, "start", start);
+    }
     return j;
 }

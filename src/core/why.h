@@ -18,10 +18,13 @@ struct world;
     X(QUARANTINED, "quarantined") X(BACKOFF, "backoff") \
     X(NEVER_DEVICES, "never-devices") X(NEVER_MODEL, "never-model") \
     X(NEVER_GPU_MEMORY, "never-gpu-memory") X(NEVER_CPUS, "never-cpus") \
-    X(NEVER_MEMORY, "never-memory") X(NO_BLOCK, "no-block") \
-    X(DRAINED, "drained") X(QUOTA, "quota") X(TOGETHER, "together") \
-    X(DEVICES, "devices") X(CPUS, "cpus") X(MEMORY, "memory") \
-    X(ORDER, "order")
+    X(NEVER_MEMORY, "never-memory") X(NEVER_LABEL, "never-label") \
+    X(NEVER_GANG, "never-gang") X(NEVER_QUOTA, "never-quota") \
+    X(NO_BLOCK, "no-block") X(DRAINED, "drained") X(QUOTA, "quota") \
+    X(BUDGET, "budget") X(TOGETHER, "together") X(DEVICES, "devices") \
+    X(FRAGMENTED, "fragmented") X(CPUS, "cpus") X(MEMORY, "memory") \
+    X(HOST_MEMORY, "host-memory") X(WINDOW, "window") \
+    X(RESERVED, "reserved") X(MAKING_ROOM, "making-room") X(ORDER, "order")
 enum why_code {
 #define X(name, text) WHY_##name,
     WHY_CODES(X)
@@ -33,7 +36,11 @@ struct why {
     enum why_code code;
     char text[400];        /* the sentence */
     char change[240];      /* what would have to change; may be "" */
+    char late[160];        /* a deadline or max_wait that it will miss, as
+                              predicted; may be "" */
     uint32_t position;     /* place in line among those that wait, from 1; 0: not in line */
+    /* Predicted start, and its range; 0: not known. */
+    uint64_t start_low_ms, start_ms, start_high_ms;
 };
 
 const char *why_code_name(enum why_code c);

@@ -152,7 +152,7 @@ static void test_room(void)
     says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100; of 4 "
          "devices that would do, 1 are free in all.",
          "It starts when running work ends and leaves enough.");
-    sim_wait(&s, PATIENCE_MS + 5000);
+    sim_wait(&s, (10 * 60 * 1000) + 5000);
     (void) submit(&s, 1000, 1000);
     says(&s, 4, 0, WHY_ORDER, 3, "It would fit, but 'a' of w2 comes before it "
          "and has waited 10m for more than is free: nothing may overtake it "

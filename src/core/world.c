@@ -95,11 +95,13 @@ struct world *world_new(void)
     w->tenants = map_new();
     w->tokens = map_new();
     w->block_ids = map_new();
+    w->windows = map_new();
+    w->windows_gone = json_array();
     w->todo = (struct heap) { .before = todo_before, .slot = todo_slot };
     w->aborts = (struct heap) { .before = id_before, .slot = abort_slot };
     w->ends = (struct heap) { .before = id_before, .slot = end_slot };
     timers_init(w);
-    plan_init(&w->plan);
+    w->plan = plan_new();
     w->dirty_meta = true;
     return w;
 }
@@ -108,9 +110,12 @@ void workload_free(struct workload *wl)
 {
     if (!wl)
         return;
-    for (uint32_t i = 0; wl->tasks && i < wl->spec->ntasks; i++)
+    for (uint32_t i = 0; wl->tasks && i < wl->spec->ntasks; i++) {
         free(wl->tasks[i].leases);
+        progress_free(wl->tasks[i].progress);
+    }
     graph_free(wl->graph);
+    free(wl->guesses);
     free(wl->tasks);
     free(wl->tenant_name);
     free(wl->who);
@@ -124,17 +129,23 @@ static void world_free_tables(struct world *w)
 {
     struct tenant *tn;
     struct token *tk;
+    struct window *v;
     size_t pos = 0;
 
     while ((tn = map_next(w->tenants, &pos, NULL))) {
         json_decref(tn->members);
         free(tn->note);
+        free(tn->parent_name);
         free(tn);
     }
     pos = 0;
     while ((tk = map_next(w->tokens, &pos, NULL)))
         free(tk);
+    pos = 0;
+    while ((v = map_next(w->windows, &pos, NULL)))
+        window_free(v);
     for (uint32_t i = 0; i < w->nblocks; i++) {
+        json_decref(w->blocks[i]->labels);
         free(w->blocks[i]->devices);
         free(w->blocks[i]);
     }
@@ -148,7 +159,11 @@ void world_free(struct world *w)
 
     if (!w)
         return;
-    world_plan_free(&w->plan);
+    pending_clear(w);
+    plan_free(w->plan);
+    kept_free(&w->meter);
+    json_decref(w->policy);
+    json_decref(w->windows_gone);
     while ((wl = map_next(w->workloads, &pos, NULL)))
         workload_free(wl);
     while ((wl = w->gone)) {
@@ -161,6 +176,7 @@ void world_free(struct world *w)
     map_free(w->tenants);
     map_free(w->tokens);
     map_free(w->block_ids);
+    map_free(w->windows);
     heap_free(&w->todo);
     heap_free(&w->aborts);
     heap_free(&w->ends);
@@ -228,13 +244,15 @@ void task_set_state(struct world *w, struct task *t, enum task_state state,
     }
     t->state = (uint8_t) state;
     t->since_ms = now_ms;
+    if (state == TASK_WAITING)
+        task_relevel(w, t);
     if (state == TASK_ENDED)           /* replay applies without settling */
         heap_remove(&w->todo, t);
     task_dirty(w, t);
     task_timer(w, t);
-    plan_task(w, t);
+    item_task(w, t);
     if (set)
-        plan_set_changed(w, set);
+        set_changed(w, set);
 }
 
 /* Attempts lost in a row before the one that is over now.  One that lived for
@@ -253,8 +271,7 @@ void workload_forget(struct world *w, struct workload *wl)
     heap_remove(&w->ends, wl);
     heap_remove(&w->aborts, wl);
     timer_off(w, &wl->timer);
-    for (uint32_t i = 0; i < wl->graph->nsets; i++)
-        plan_set_free(w, &wl->graph->sets[i]);
+    sets_sync(w);                      /* none of its sets is on a list then */
     map_del_id(w->workloads, wl->id);
     if (wl->key) {
         autofree char *key = mem_printf("%s\n%s", wl->who, wl->key);
@@ -337,6 +354,7 @@ struct block *block_make(struct world *w, const char *id)
 
     assert(strlen(id) < sizeof(b->id));
     memcpy(b->id, id, strlen(id) + 1);
+    b->labels = json_object();
     map_set(w->block_ids, id, b);
     w->blocks = mem_grow(w->blocks, w->nblocks + 1, sizeof(*w->blocks));
     for (; i > 0 && strcmp(w->blocks[i - 1]->id, id) > 0; i--)
@@ -368,7 +386,7 @@ uint64_t world_next_workload(const struct world *w)
 
 uint32_t world_waiting(const struct world *w)
 {
-    return w->plan.waiting;
+    return w->waiting;
 }
 
 struct workload *world_workload(const struct world *w, uint64_t id)
@@ -452,6 +470,11 @@ struct tenant *world_next_tenant(const struct world *w, size_t *pos)
 struct token *world_next_token(const struct world *w, size_t *pos)
 {
     return map_next(w->tokens, pos, NULL);
+}
+
+struct window *world_next_window(const struct world *w, size_t *pos)
+{
+    return map_next(w->windows, pos, NULL);
 }
 
 struct block *world_next_block(const struct world *w, size_t *pos)

@@ -9,6 +9,11 @@
 #include <stdint.h>
 
 struct err;
+struct plan_item;
+struct plan_node;
+struct plan_tenant;
+struct policy;
+struct predict;
 
 /* world - everything Weir knows, and what it decides from it.
  *
@@ -28,10 +33,10 @@ struct err;
  * world_verify checks 1 to 5 on the whole state; tests call it after every
  * event.
  *
- * Waiting tasks are kept by shape (equal needs of one tenant), so that a shape
- * that does not fit is asked about once, not once a task.  An event is O(log n)
- * in the tasks, unless it is about many: all of a workload, all that need one,
- * all leases of a block.  The step after room was made is O(shapes in line).
+ * Who starts where, who gives way and why is the plan's to say (plan/plan.h);
+ * the world tells it what happens and turns its decisions into events.  An
+ * event is O(log n) in the tasks, unless it is about many: all of a workload,
+ * all that need one, all leases of a block.
  */
 #define TASK_STATES(X) \
     X(BLOCKED, "blocked")    /* its needs have not ended */ \
@@ -64,6 +69,7 @@ struct lease {
     uint32_t rank, gen;
     struct grant grant;
     uint64_t planned_ms, claimed_ms;
+    uint64_t price_micro;              /* of all its devices, for an hour */
     struct lease *next_on_block, *prev_on_block;
 };
 
@@ -74,6 +80,14 @@ struct timer {
     bool of_workload, asleep;
 };
 
+/* What a task says about its living attempt. */
+struct progress {
+    double value;                      /* 0..1; below 0: not said */
+    json_t *metrics;                   /* {name: newest number} */
+    json_t *history;                   /* [[ms, value or null, {metrics}], ...],
+                                          bounded: see report.c */
+};
+
 struct task {
     struct workload *workload;
     const struct spec_task *spec;
@@ -81,7 +95,11 @@ struct task {
     uint8_t state, outcome, cause;     /* enum task_state, outcome, spec_cause */
     bool stopping;                     /* task.stopping was journalled */
     bool aborting, force;              /* it alone; see its workload's */
+    bool paused;                       /* it alone */
+    bool preempting;                   /* task.preempting was journalled */
+    bool own_priority;                 /* `priority` is not its workload's */
     uint8_t stop_cause;                /* enum spec_cause */
+    int16_t priority;
     int status;
     uint32_t gen;                      /* of the newest attempt; 0: none yet */
     uint32_t tries;                    /* attempts that counted against retries */
@@ -90,7 +108,13 @@ struct task {
     uint64_t ready_ms;                 /* first time it could have started */
     uint64_t not_before_ms;            /* back-off of a retry */
     uint64_t started_ms, ended_ms;     /* first start, last end */
-    uint64_t used_wall_ms, used_gpu_ms;
+    uint64_t used_wall_ms, used_gpu_ms, used_cost_micro;
+    uint64_t lost_gpu_ms;              /* of used: redone, for it gave way */
+    uint64_t attempt_gpu_ms;           /* of used: by the living attempt */
+    uint64_t for_workload;             /* to whom it gives way, and ... */
+    uint32_t for_task;
+    uint32_t ranks;                    /* of the newest attempt; 0: none yet */
+    struct progress *progress;         /* or NULL */
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
     uint32_t leases_left;              /* not ended yet */
     uint32_t unclaimed;                /* of those: still planned */
@@ -99,9 +123,14 @@ struct task {
     bool forced;                       /* a task.stopping with force was journalled */
     /* The world's own: in which of its lists the task is. */
     bool dirty;
-    uint32_t todo_slot, queue_slot;
+    uint32_t todo_slot;
     struct timer timer;                /* sleeps until, or is stopped at */
-    struct shape *queue;               /* in line there; NULL: not in line */
+    struct plan_item *item;            /* of the plan; NULL: it has none, or
+                                          waits as one of a set */
+    bool in_line;
+    uint8_t level;                     /* with which it gets in line */
+    uint64_t placed_ms;                /* the plan counts the attempt from here */
+    uint64_t below_ms;                 /* predicted way below it; see sig.c */
     struct task *dirty_next;
 };
 
@@ -113,14 +142,17 @@ struct workload {
     struct tenant *tenant;
     uint64_t submitted_ms, ended_ms, retry_of;
     bool paused, aborting, force, quarantined;
+    int priority;                      /* the document's, or as set since */
     enum outcome outcome;
     struct task *tasks;                /* spec->ntasks */
     uint32_t count[TASK_STATE_COUNT];
     uint32_t outcomes[OUTCOME_COUNT];  /* of ended tasks */
-    uint64_t used_gpu_ms;
+    uint64_t used_gpu_ms, used_cost_micro, lost_gpu_ms;
     uint32_t gen_floor;                /* attempts up to it are of before a restore */
     /* The world's own. */
     struct graph *graph;               /* dependents, sets */
+    struct known_guess *guesses;       /* of its tasks, when it was submitted */
+    uint32_t nguesses;
     bool started;                      /* some task was planned once */
     bool dirty, given;                 /* given: its row has been given once */
     uint32_t expire_from;              /* tasks before it have ended */
@@ -133,24 +165,46 @@ struct workload {
 struct device {
     char model[32];
     uint64_t memory;
-    bool simulated;
+    bool simulated, drained;
     uint32_t free_milli;
 };
 
 struct block {
-    char id[48], pool[64], engine[16], node[128], limits[32];
+    char id[48], pool[64], engine[16], node[128], limits[32], domain[64];
+    json_t *labels;                    /* {key: value} of the node */
     bool up, drained, simulated;
     uint32_t ndevices;
     struct device *devices;
     uint64_t cpu_milli, cpu_free;
     uint64_t memory, memory_free;
     struct lease *leases;              /* not ended ones */
+    struct plan_node *plan_node;       /* the world's own */
     uint64_t up_ms;
     bool dirty;                        /* the world's own */
 };
 
+enum budget_unit { BUDGET_GPU_HOURS, BUDGET_MONEY };
+const char *budget_unit_name(enum budget_unit u);
+
+/* So much in each period; periods are counted from 1970 on.  What the tenant
+ * and those below it have spent in this one: `spent` up to `mark_ms`, and what
+ * they hold since.  In millionths.
+ */
+struct budget {
+    uint64_t amount, period_ms;        /* period 0: no budget */
+    enum budget_unit unit;
+    uint64_t spent, mark_ms;
+    bool over;                         /* nothing new starts */
+};
+
 struct tenant {
     char name[SPEC_MAX_NAME + 1];
+    struct tenant *parent;             /* or NULL */
+    uint32_t quota_gpu_milli;          /* guaranteed; 0: none */
+    struct budget budget;
+    uint64_t sum_milli, sum_price;     /* held now, with those below: devices,
+                                          money for an hour */
+    uint64_t used_cost_micro, lost_gpu_ms;
     json_t *members;                   /* ["uid:1000", ...] */
     uint32_t max_gpu_milli;            /* UINT32_MAX: unlimited */
     uint32_t weight;
@@ -160,6 +214,10 @@ struct tenant {
     uint64_t created_ms;
     uint32_t live;                     /* workloads that have not ended */
     bool removed;
+    struct plan_tenant *plan_tenant;   /* the world's own; NULL when removed */
+    double usage;                      /* of a loaded row, until it is told */
+    uint64_t usage_ms;
+    char *parent_name;                 /* likewise */
     bool dirty;                        /* the world's own */
 };
 
@@ -171,12 +229,23 @@ struct token {
     bool dirty;                        /* the world's own */
 };
 
+/* Nodes kept for one tenant, or for nobody, for a while. */
+struct window {
+    char name[64];
+    char tenant[SPEC_MAX_NAME + 1];    /* "": nobody */
+    json_t *nodes;                     /* ["node1", ...] */
+    uint64_t from_ms, to_ms;
+    bool dirty;                        /* the world's own */
+};
+
 /* Device-time since the beginning, in device-milliseconds (a fraction counts
  * as its share); the four shares sum to total.
  */
 struct meter {
     uint64_t total, used, idle_nodemand, idle_frag, waste;
+    uint64_t suspending;               /* of used: getting off and on */
     uint64_t cpu_total, cpu_used;      /* CPU-milliseconds times 1000 */
+    uint64_t cpu_idle_nodemand, cpu_idle_frag, cpu_waste;
 };
 
 struct world;
@@ -211,7 +280,7 @@ void world_hold(struct world *w, bool hold);
 /* When world_step should be asked again if nothing else happens; UINT64_MAX:
  * only after the next event.
  */
-uint64_t world_wake_ms(const struct world *w);
+uint64_t world_wake_ms(struct world *w);
 
 int world_verify(const struct world *w, struct err *err);
 
@@ -264,6 +333,12 @@ struct workload *world_next(const struct world *w, size_t *pos);       /* in ord
 struct tenant *world_next_tenant(const struct world *w, size_t *pos);
 struct token *world_next_token(const struct world *w, size_t *pos);
 struct block *world_next_block(const struct world *w, size_t *pos);
+struct window *world_next_window(const struct world *w, size_t *pos);
+const struct policy *world_policy(const struct world *w);
+struct predict *world_predict(const struct world *w);
+uint64_t world_policy_version(const struct world *w);    /* 0: none was set */
+int task_priority(const struct task *t);
+uint64_t budget_spent(const struct tenant *t, uint64_t now_ms); /* millionths */
 void world_meter(const struct world *w, uint64_t now_ms, struct meter *ret);
 uint32_t world_waiting(const struct world *w);           /* tasks ready but not started */
 
@@ -274,3 +349,9 @@ json_t *view_block(const struct block *b);
 json_t *view_tenant(const struct tenant *t);
 json_t *view_token(const struct token *t);               /* hash left out */
 json_t *view_meter(const struct meter *m);
+/* The shares of each pool and model: [{pool, model, used, ...}]. */
+json_t *view_meter_parts(const struct world *w);
+json_t *view_window(const struct window *v);
+json_t *view_policy(const struct world *w);              /* {version, policy} */
+/* What was used and what it costs, by tenant, up to now. */
+json_t *view_cost(const struct world *w, uint64_t now_ms);

@@ -2,6 +2,7 @@
 
 #include "base/heap.h"
 #include "core/world.h"
+#include "plan/plan.h"
 
 struct map;
 
@@ -10,18 +11,19 @@ struct map;
  *     world.c   tables, lookups, small changes that keep the counts right
  *     room.c    what leases take from blocks and give back
  *     timer.c   who sleeps, and what is due when
- *     check.c   may this event happen now?      (one row per event type)
- *     apply.c, apply_pool.c   what it changes   (one row per event type)
+ *     check.c, check_pool.c   may this event happen now?  (one row per type)
+ *     apply.c, apply_pool.c   what it changes             (one row per type)
+ *     report.c  what a task says about itself
  *     graph.c   who needs whom, and who starts together
  *     step.c    what the world wants next: settle, alarms, then the plan
- *     plan.c    who starts next: the waiting line, by shape
- *     place.c   where a rank fits
- *     meter.c   where device-time went
- *     rows.c view.c load.c   the tables' form, and back
+ *     bridge.c  blocks, tenants, windows and the policy, told to the plan
+ *     item.c    tasks and sets, told to the plan; its decisions as events
+ *     sig.c     by what a task is known to the predictor
+ *     money.c   prices and budgets
+ *     rows.c view.c view_pool.c load.c load_pool.c   the tables' form, and back
  *     verify.c  the invariants, worked out from nothing
  */
 enum {
-    PATIENCE_MS = 10 * 60 * 1000,      /* overtaken no longer than this */
     LOST_MAX = 20,                     /* attempts lost in a row: given up */
     LOST_BACKOFF_MS = 100,             /* after the first; doubles 9 times */
     LIVED_MS = 10 * 1000,              /* an attempt this long breaks the row */
@@ -31,64 +33,54 @@ enum {
 #define TIME_MAX UINT64_C(253402300799999) /* the last millisecond of 9999 */
 #define BACKOFF_MAX (UINT64_C(24) * 60 * 60 * 1000)
 
-/* Tasks of one workload that start together. */
+/* Tasks of one workload that start together.  While they wait they are one
+ * item of the plan; once started each has its own.
+ */
 struct set {
     uint32_t number;                   /* spec_task.together */
     uint32_t blocked, waiting;         /* members in these states */
-    struct shape *shape;
+    uint32_t in_line;                  /* of the waiting */
+    uint32_t first, count;             /* into graph.members */
+    struct workload *workload;
+    struct plan_item *item;            /* or NULL: not complete, none in line */
+    bool dirty;                        /* item is to be made anew */
+    struct set *dirty_next;
 };
 
 struct graph {
     uint32_t *first;                   /* ntasks + 1: into `next` */
     uint32_t *next;                    /* those that need the task */
     struct set *sets;                  /* by number */
+    uint32_t *members;                 /* of all sets, one after the other */
     uint32_t nsets;
-};
-
-/* Where a shape of waiting tasks stands; see plan.c. */
-enum shape_place {
-    SHAPE_OUT, SHAPE_TRY, SHAPE_PARKED, SHAPE_RIPE_ALL, SHAPE_RIPE_DEVICES,
-    SHAPE_HELD, SHAPE_ASIDE
-};
-
-struct shape {
-    char *key;                         /* NULL: the line of one set */
-    struct tenant *tenant;
-    struct set *set;                   /* or NULL */
-    struct spec_task like;             /* only what a task needs; owned */
-    struct heap tasks;
-    enum shape_place place;
-    uint32_t slot;                     /* in the heap of its place */
-    uint32_t index;                    /* in plan.shapes */
-    bool nofit;                        /* tried since room was last made */
 };
 
 struct pending {                       /* planned whole, journalled one by one */
     struct task *task;
     struct grant *grants;
+    uint32_t ngrants;
 };
 
-struct plan {
-    struct map *by_key;
-    struct shape **shapes;
-    uint32_t nshapes, cap;
-    struct shape *recent;              /* the last one looked up, or NULL */
-    struct heap try, parked, ripe_all, ripe_devices;
-    struct pending *pending;
-    uint32_t npending, next_pending;
-    uint32_t waiting;                  /* tasks in line */
+/* The meter of one pool and model, as the plan's rows keep it. */
+struct part_meter {
+    char *pool, *model;
+    struct plan_shares shares;
 };
 
-/* Sums in thousandths of a device (or CPU) times milliseconds. */
-struct tally {
-    uint64_t last_ms;
-    uint64_t used, idle_nodemand, idle_frag, waste;
-    uint64_t cpu_idle, cpu_used;
+/* The plan's meter as of the newest event: time that has passed since is no
+ * part of the state.
+ */
+struct kept_meter {
+    bool kept;                         /* else the plan's own is it */
+    uint64_t at_ms;
+    struct plan_meter sum;
+    struct part_meter *parts;
+    uint32_t nparts;
 };
 
 struct world {
     uint64_t seq, time_ms, epoch, next_workload;
-    struct map *workloads, *keys, *tenants, *tokens, *block_ids;
+    struct map *workloads, *keys, *tenants, *tokens, *block_ids, *windows;
     struct block **blocks;             /* by id */
     uint32_t nblocks;
     bool hold;                         /* world_hold; no part of the state */
@@ -98,14 +90,20 @@ struct world {
     struct heap ends;                  /* workloads whose tasks all ended */
     struct heap sleepers;              /* tasks that back off */
     struct heap alarms;                /* tasks and workloads to be stopped */
-    struct plan plan;
-    struct tally tally;                /* up to the newest time seen */
-    struct tally tally_row;            /* as of the newest event */
-    uint64_t idle_milli, used_milli;   /* of open blocks; of all leases */
-    uint64_t cpu_idle, cpu_used;
+    struct plan *plan;
+    json_t *policy;                    /* the document; NULL: the defaults */
+    uint64_t policy_version;
+    struct pending *pending;
+    uint32_t npending, next_pending;
+    uint32_t waiting;                  /* tasks in line */
+    struct set *dirty_sets;
+    struct kept_meter meter;
+    uint32_t nbudgets;                 /* tenants that have one */
+    uint64_t budget_due_ms;            /* 0: to be worked out */
     struct task *dirty_tasks;
     struct workload *dirty_workloads;
-    bool dirty_meta, dirty_meter;
+    json_t *windows_gone;              /* names whose rows are to go */
+    bool dirty_meta, dirty_meter, dirty_policy;
 };
 
 #define container_of(p, type, member) \
@@ -140,7 +138,8 @@ void timer_off(struct world *w, struct timer *t);
 void task_timer(struct world *w, struct task *t);
 void workload_timer(struct world *w, struct workload *wl);
 uint64_t task_alarm_ms(const struct task *t);
-void world_tick(struct world *w, uint64_t to_ms);  /* sleepers, then the meter */
+void world_tick(struct world *w, uint64_t to_ms);
+uint64_t world_now(const struct world *w);         /* the newest time seen */
 
 /* room.c: leases and their room. */
 bool block_open(const struct block *b);            /* may take something new */
@@ -148,7 +147,14 @@ void block_set_open(struct world *w, struct block *b, bool up, bool drained);
 void lease_open(struct world *w, struct task *t, uint32_t rank,
                 struct block *b, const struct grant *g);
 void lease_close(struct world *w, struct lease *l);
-uint64_t block_free_milli(const struct block *b);
+void room_take(struct block *b, const struct spec_task *s,
+               const struct grant *g);
+void room_give(struct block *b, const struct spec_task *s,
+               const struct grant *g);
+/* A grant from outside: of the size asked for, and within what is free. */
+int room_check(const struct block *b, const struct spec_task *s,
+               const struct grant *g, struct err *err);
+bool device_matches(const struct device *d, const struct spec_task *s);
 
 /* graph.c */
 void graph_make(struct workload *wl);
@@ -158,6 +164,30 @@ bool task_may_run(const struct task *t);           /* by its needs' outcomes */
 void task_unblock(struct world *w, struct task *t, uint64_t now_ms);
 void task_release_next(struct world *w, struct task *t, uint64_t now_ms);
 
+/* check_pool.c */
+int want_data(const struct event *e, struct err *err);
+int check_block_up(const struct world *w, const struct event *e,
+                   struct err *err);
+int check_block_lost(const struct world *w, const struct event *e,
+                     struct err *err);
+int check_drain(const struct world *w, const struct event *e, struct err *err);
+int check_device_drain(const struct world *w, const struct event *e,
+                       struct err *err);
+int check_tenant_set(const struct world *w, const struct event *e,
+                     struct err *err);
+int check_tenant_removed(const struct world *w, const struct event *e,
+                         struct err *err);
+int check_token_created(const struct world *w, const struct event *e,
+                        struct err *err);
+int check_token_revoked(const struct world *w, const struct event *e,
+                        struct err *err);
+int check_window_set(const struct world *w, const struct event *e,
+                     struct err *err);
+int check_window_removed(const struct world *w, const struct event *e,
+                         struct err *err);
+int check_policy_set(const struct world *w, const struct event *e,
+                     struct err *err);
+
 /* apply.c */
 void lease_lose(struct world *w, struct lease *l); /* its end follows by a step */
 
@@ -165,57 +195,91 @@ void lease_lose(struct world *w, struct lease *l); /* its end follows by a step 
 void apply_block_up(struct world *w, struct event *e);
 void apply_block_lost(struct world *w, struct event *e);
 void apply_drain(struct world *w, struct event *e);
+void apply_device_drain(struct world *w, struct event *e);
 void apply_tenant_set(struct world *w, struct event *e);
 void apply_tenant_removed(struct world *w, struct event *e);
 void apply_token_created(struct world *w, struct event *e);
 void apply_token_revoked(struct world *w, struct event *e);
+void apply_window_set(struct world *w, struct event *e);
+void apply_window_removed(struct world *w, struct event *e);
+void apply_policy_set(struct world *w, struct event *e);
 void block_set_inventory(struct block *b, const json_t *data);
+/* The device of that number on the node, counted over its blocks. */
+struct block *node_device(const struct world *w, const char *node,
+                          uint32_t number, uint32_t *ret_device);
+struct window *window_make(struct world *w, const char *name);
+void window_free(struct window *v);
+void tenant_set_parent(struct world *w, struct tenant *t, const char *name);
+void tenant_set_budget(struct tenant *t, const json_t *budget);
 
-/* place.c: in `blocks`, which may be copies. */
-bool place_rank(struct block *const *blocks, uint32_t n,
-                const struct spec_task *s, struct block **ret_block,
-                struct grant *ret);
-void place_take(struct block *b, const struct spec_task *s,
-                const struct grant *g);
-void place_give(struct block *b, const struct spec_task *s,
-                const struct grant *g);
-bool place_matches(const struct device *d, const struct spec_task *s);
-int place_check(const struct block *b, const struct spec_task *s,
-                const struct grant *g, struct err *err);
-/* Every rank of every task, or nothing taken and false. */
-bool place_all(struct block *const *blocks, uint32_t n,
-               struct task *const *tasks, uint32_t ntasks,
-               struct grant **ret_grants);
+/* report.c */
+int check_report(const struct task *t, const struct event *e, struct err *err);
+void task_report(struct task *t, const json_t *data, uint64_t now_ms);
+void progress_free(struct progress *g);
+json_t *progress_row(const struct progress *g);
+int progress_load(struct task *t, const json_t *row);
 
-/* plan.c */
-void plan_init(struct plan *p);
-void world_plan_free(struct plan *p);
-void plan_task(struct world *w, struct task *t);   /* in line or not, by its state */
-void plan_wake(struct world *w);                   /* room was made */
-void plan_took(struct world *w);                   /* room was taken */
-void plan_set_changed(struct world *w, struct set *s);
-void plan_set_free(struct world *w, struct set *s);
-void plan_applied(struct world *w, const struct event *e);
-bool world_plan_next(struct world *w, uint64_t now_ms, struct event *ret);
-bool plan_midway(const struct plan *p);            /* in the middle of a set */
-bool task_before(const struct task *a, const struct task *b);
-bool shape_ready(const struct shape *s);           /* its set is complete */
-bool shape_wants_devices(const struct shape *s);
-bool shape_over_quota(const struct shape *s);
-bool shape_fits(const struct world *w, struct shape *s);
-const struct task *shape_barred_by(const struct plan *p, const struct shape *s);
-enum {                                 /* what if ... */
-    IF_EMPTY = 1,                      /* nothing ran */
-    IF_UNDRAINED = 2, IF_UP = 4,       /* every block that is known were open */
-    IF_CPUS = 8, IF_MEMORY = 16,       /* there were any amount of them */
-};
-bool shape_fits_if(const struct world *w, const struct shape *s, unsigned what);
-uint64_t shape_gpu_milli(const struct shape *s);
+/* bridge.c */
+void bridge_block(struct world *w, struct block *b);     /* as it is now */
+void bridge_open(struct world *w, struct block *b);
+void bridge_tenant(struct world *w, struct tenant *t);
+void bridge_windows(struct world *w);
+void bridge_policy(struct world *w);
+void bridge_time(struct world *w, uint64_t to_ms);
+void meter_keep(struct world *w);
+void kept_free(struct kept_meter *k);
 
-/* meter.c */
-void meter_count(struct world *w, uint64_t to_ms);
+/* item.c */
+bool task_wants(const struct task *t);             /* it should be in line */
+void item_task(struct world *w, struct task *t);   /* in line or not, by its state */
+void item_changed(struct world *w, struct task *t); /* its order or needs did */
+void item_start(struct world *w, struct task *t);  /* its leases are there */
+void item_leaving(struct world *w, struct task *t);
+void item_gave(struct world *w, struct task *t, uint32_t rank);
+void item_over(struct world *w, struct task *t, bool learn);
+void set_changed(struct world *w, struct set *s);
+void sets_sync(struct world *w);
+struct plan_item *task_item(const struct task *t); /* its own, or its set's */
+bool item_next(struct world *w, struct event *ret);
+void item_applied(struct world *w, const struct event *e);
+void pending_clear(struct world *w);
 
-/* view.c */
+/* sig.c */
+void task_sig(const struct task *t, struct predict_sig *ret);
+void guesses_make(struct world *w, struct workload *wl); /* and what follows */
+void task_relevel(const struct world *w, struct task *t);
+uint64_t task_urgent_ms(const struct world *w, const struct task *t);
+json_t *guesses_row(const struct workload *wl);
+int guesses_load(struct workload *wl, const json_t *row);
+
+/* money.c */
+uint64_t grant_price(const struct world *w, const struct block *b,
+                     const struct grant *g);
+uint64_t price_of(uint64_t price_micro, uint64_t ms);    /* micro per hour */
+void tenant_hold(struct world *w, struct tenant *t, int64_t milli,
+                 int64_t price);
+uint64_t budget_due_ms(struct world *w);
+void budgets_look(struct world *w);                /* who is over, who no more */
+
+/* view.c, view_pool.c */
+void view_time(json_t *j, const char *key, uint64_t ms);
+void view_some(json_t *j, const char *key, uint64_t value);
+void view_flag(json_t *j, const char *key, bool value);
+void view_micro(json_t *j, const char *key, uint64_t micro);
 json_t *view_epoch(const struct world *w);
-json_t *view_tally(const struct tally *t);
-json_t *view_token_row(const struct token *t);    /* with its hash */
+json_t *view_kept(struct world *w);                /* the meter's row */
+json_t *view_token_row(const struct token *t);     /* with its hash */
+json_t *view_tenant_row(const struct world *w, const struct tenant *t);
+
+/* load_pool.c */
+int load_block(struct world *w, const char *key, const json_t *body,
+               struct err *err);
+int load_tenant(struct world *w, const char *key, const json_t *body,
+                struct err *err);
+int load_token(struct world *w, const char *key, const json_t *body,
+               struct err *err);
+int load_meta(struct world *w, const char *key, const json_t *body,
+              struct err *err);
+int load_tenants_done(struct world *w, struct err *err); /* parents, usage */
+void load_meter_done(struct world *w);
+int bad_row(const char *key, const char *what, struct err *err);
