@@ -236,11 +236,15 @@ static uint64_t frees(const struct plan_item *o, bool devices)
     return devices ? o->held_milli : o->shape->cpu_milli;
 }
 
-/* When so much more is free, if what runs ends as predicted; 0: not at all. */
-static uint64_t free_at_ms(const struct plan *p, bool devices, uint64_t more,
-                           double quantile)
+/* When so much more is free, if what runs ends as predicted; 0: not at all.
+ * What is wanted beyond that gets what comes free a second time and a third,
+ * each time after as long as this one is thought to run.
+ */
+static uint64_t free_at_ms(const struct plan *p, const struct plan_item *i,
+                           bool devices, uint64_t more, double quantile)
 {
     autofree struct end *ends = mem_array(p->nrunning + 1u, sizeof(*ends));
+    uint64_t all = 0, again;
     uint32_t n = 0;
 
     if (more == 0)
@@ -256,8 +260,12 @@ static uint64_t free_at_ms(const struct plan *p, bool devices, uint64_t more,
         if (ends[k].frees >= more)
             return ends[k].at_ms;
         more -= ends[k].frees;
+        all += ends[k].frees;
     }
-    return 0;
+    if (all == 0)
+        return 0;
+    again = predict_quantile(p->predict, &i->sig, 0, 0, quantile);
+    return ends[n - 1].at_ms + again * ((more + all - 1) / all);
 }
 
 static uint64_t free_cpus(const struct plan *p)
@@ -284,10 +292,11 @@ static void predict_start(const struct plan *p, const struct plan_item *i,
     for (const struct plan_item *o = p->all; o; o = o->next)
         if (o != i && o->queue && item_before(p, o, i))
             ahead += devices ? o->shape->gpu_milli : o->shape->cpu_milli;
-    ret->start_low_ms = free_at_ms(p, devices, own > has ? own - has : 0, 0.1);
-    ret->start_ms = free_at_ms(p, devices, ahead > has ? ahead - has : 1, 0.5);
-    ret->start_high_ms = free_at_ms(p, devices, ahead > has ? ahead - has : 1,
-                                    0.9);
+    own = own > has ? own - has : 0;
+    ahead = ahead > has ? ahead - has : 1;
+    ret->start_low_ms = free_at_ms(p, i, devices, own, 0.1);
+    ret->start_ms = free_at_ms(p, i, devices, ahead, 0.5);
+    ret->start_high_ms = free_at_ms(p, i, devices, ahead, 0.9);
     if (ret->start_low_ms == 0 || ret->start_ms == 0 ||
         ret->start_high_ms == 0)
         ret->start_low_ms = ret->start_ms = ret->start_high_ms = 0;
