@@ -48,7 +48,8 @@ bool place_fits(const struct plan *p, const struct plan_node *n,
                 const struct part *q, uint64_t more, bool closed)
 {
     if ((!n->open && !closed) || n->cpu_free < q->need.cpu_milli ||
-        n->memory_held + n->parked + q->need.memory > n->memory + more ||
+        (q->need.memory > more &&
+         n->memory_held + n->parked + q->need.memory > n->memory + more) ||
         n->free_most < q->milli ||
         !need_matches_node(n, q))
         return false;

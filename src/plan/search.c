@@ -52,7 +52,8 @@ static enum plan_yield how_of(const struct plan_item *v)
         const struct plan_node *n = v->places[k].node;
 
         if (!n->suspends || n->memory_free +
-                v->shape->parts[v->places[k].part].need.memory < v->bytes)
+                v->shape->parts[v->places[k].part].need.memory <
+                item_bytes(v, &v->places[k]))
             return YIELD_KILL;
     }
     return YIELD_SUSPEND;
