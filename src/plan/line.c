@@ -2,7 +2,6 @@
 #include "plan/room.h"
 
 #include "base/list.h"
-#include "base/map.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -57,7 +56,8 @@ struct queue {
     struct row *row;
     uint32_t slot;                     /* in the bench or the row; 0: neither */
     struct queue *next, *prev;         /* of its shape */
-    struct queue *twin;                /* same hash */
+    struct queue *twin;                /* the next of its row; bound: none */
+    struct queue *after, **before;     /* PARKED_BOUND: to the same node */
     uint64_t search_ms;                /* no search for room before */
 };
 
@@ -65,6 +65,7 @@ struct row {
     struct shape *shape;
     struct bench *bench;
     struct heap queues;                /* PARKED_ROOM */
+    struct queue *all;                 /* but those that are bound */
     uint32_t count;                    /* queues, parked or not */
     uint32_t at;                       /* in the bench's rows */
     bool listed;
@@ -90,9 +91,8 @@ struct band {
 struct line {
     struct band **bands;               /* highest first */
     uint32_t nbands, cap;
-    struct map *queues;                /* by hash */
     uint32_t barred;                   /* queues parked for their tenant */
-    uint32_t nbound;                   /* ... for the node they are bound to */
+    struct queue *spread;              /* bound to several nodes */
 };
 
 /* ---- order ---- */
@@ -257,7 +257,6 @@ static struct row *get_row(struct shape *s, struct bench *bench)
         r->at = bench->nrows;
         bench->rows[bench->nrows++] = r;
     }
-    r->count++;
     return r;
 }
 
@@ -314,49 +313,13 @@ static void close_shape(struct shape *s)
 
 /* ---- queues ---- */
 
-struct queue_key {
-    const void *shape, *tenant, *bound;
-    int priority;
-    unsigned level;
-};
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
-
-static uint64_t hash(const struct queue_key *k)
-{
-    uint64_t h = mix(1, (uint64_t) (uintptr_t) k->shape);
-
-    h = mix(h, (uint64_t) (uintptr_t) k->tenant);
-    h = mix(h, (uint64_t) (uintptr_t) k->bound);
-    return mix(h, (uint64_t) (k->priority + 32768) << 8 | k->level);
-}
-
 /* A suspended one goes on where it was, unless it roams. */
 static const struct plan_item *bound_to(const struct plan_item *i)
 {
     return i->places && !i->places[0].node->roams ? i : NULL;
 }
 
-static struct queue_key key_of(const struct plan_item *i)
-{
-    return (struct queue_key) {
-        .shape = i->shape, .tenant = i->tenant, .bound = bound_to(i),
-        .priority = i->priority, .level = level_of(i),
-    };
-}
-
-static bool is_key(const struct queue *q, const struct queue_key *k)
-{
-    return q->shape == k->shape && q->tenant == k->tenant &&
-           q->bound == k->bound && q->priority == k->priority &&
-           q->level == k->level;
-}
-
-static struct queue *new_queue(struct plan *p, const struct plan_item *i)
+static struct queue *new_queue(const struct plan_item *i, struct row *r)
 {
     struct queue *q = mem_new(sizeof(*q));
 
@@ -366,9 +329,14 @@ static struct queue *new_queue(struct plan *p, const struct plan_item *i)
     q->priority = i->priority;
     q->level = level_of(i);
     q->items = (struct heap) { .before = items_before, .slot = item_slot };
-    q->bench = get_bench(p, i->priority, i->tenant);
+    q->bench = r->bench;
     q->bench->count++;
-    q->row = get_row(i->shape, q->bench);
+    q->row = r;
+    r->count++;
+    if (!q->bound) {
+        q->twin = r->all;
+        r->all = q;
+    }
     q->next = q->shape->queues;
     if (q->next)
         q->next->prev = q;
@@ -378,38 +346,45 @@ static struct queue *new_queue(struct plan *p, const struct plan_item *i)
 
 static struct queue *get_queue(struct plan *p, const struct plan_item *i)
 {
-    struct queue_key key = key_of(i);
-    uint64_t h = hash(&key);
-    struct queue *first = map_get_id(p->line->queues, h), *q = first;
+    struct row *r = get_row(i->shape, get_bench(p, i->priority, i->tenant));
+    struct queue *q = bound_to(i) ? NULL : r->all;
 
-    while (q && !is_key(q, &key))
+    while (q && (q->level != level_of(i) || q->tenant != i->tenant))
         q = q->twin;
-    if (q)
-        return q;
-    q = new_queue(p, i);
-    q->twin = first;
-    map_set_id(p->line->queues, h, q);
-    return q;
+    return q ? q : new_queue(i, r);
 }
 
-static void forget_queue(struct plan *p, const struct queue *q)
+static void forget_queue(const struct queue *q)
 {
-    struct queue_key key = {
-        .shape = q->shape, .tenant = q->tenant, .bound = q->bound,
-        .priority = q->priority, .level = q->level,
-    };
-    uint64_t h = hash(&key);
-    struct queue *at = map_get_id(p->line->queues, h);
+    struct queue **at = &q->row->all;
 
-    if (at != q) {
-        while (at->twin != q)
-            at = at->twin;
-        at->twin = q->twin;
-    } else if (q->twin) {
-        map_set_id(p->line->queues, h, q->twin);
-    } else {
-        map_del_id(p->line->queues, h);
-    }
+    while (!q->bound && *at != q)
+        at = &(*at)->twin;
+    if (!q->bound)
+        *at = q->twin;
+}
+
+/* Among those that wait for the same node. */
+static void link_bound(struct plan *p, struct queue *q)
+{
+    const struct plan_item *i = q->bound;
+    struct queue **at = &i->places[0].node->bound;
+
+    for (uint32_t k = 1; k < i->nplaces; k++)
+        if (i->places[k].node != i->places[0].node)
+            at = &p->line->spread;
+    q->before = at;
+    q->after = *at;
+    if (q->after)
+        q->after->before = &q->after;
+    *at = q;
+}
+
+static void unlink_bound(struct queue *q)
+{
+    *q->before = q->after;
+    if (q->after)
+        q->after->before = q->before;
 }
 
 /* Out of wherever it stands. */
@@ -430,7 +405,7 @@ static void take_out(struct plan *p, struct queue *q)
         p->line->barred--;
         break;
     case PARKED_BOUND:
-        p->line->nbound--;
+        unlink_bound(q);
         break;
     }
 }
@@ -454,7 +429,7 @@ static void park(struct plan *p, struct queue *q, enum parked why)
         p->line->barred++;
         break;
     case PARKED_BOUND:
-        p->line->nbound++;
+        link_bound(p, q);
         break;
     }
 }
@@ -469,7 +444,7 @@ static void free_queue(struct plan *p, struct queue *q)
 {
     struct bench *bench = q->bench;
 
-    forget_queue(p, q);
+    forget_queue(q);
     if (q->prev)
         q->prev->next = q->next;
     else
@@ -488,13 +463,11 @@ static void free_queue(struct plan *p, struct queue *q)
 void line_init(struct plan *p)
 {
     p->line = mem_new(sizeof(*p->line));
-    p->line->queues = map_new();
 }
 
 void line_free(struct plan *p)
 {
     assert(p->line->nbands == 0);
-    map_free(p->line->queues);
     free(p->line->bands);
     free(p->line);
 }
@@ -553,8 +526,6 @@ void line_rebuild(struct plan *p)
 
 static bool may_help(const struct plan_node *n, const struct queue *q)
 {
-    if (!q->bound || !n)
-        return true;
     for (uint32_t k = 0; k < q->bound->nplaces; k++)
         if (q->bound->places[k].node == n)
             return true;
@@ -562,12 +533,20 @@ static bool may_help(const struct plan_node *n, const struct queue *q)
 }
 
 /* The queues of items that wait for their own node. */
-static void wake_bound(struct plan *p, const struct plan_node *n,
-                       const struct shape *s)
+static void wake_bound(struct plan *p, const struct plan_node *n)
 {
-    for (struct queue *q = s->queues; q; q = q->next)
-        if (q->parked == PARKED_BOUND && may_help(n, q))
+    struct queue *q, *after;
+
+    for (q = n->bound; q; q = after) {
+        after = q->after;
+        if (place_helps(p, n, q->shape))
             unpark(p, q);
+    }
+    for (q = p->line->spread; q; q = after) {
+        after = q->after;
+        if (may_help(n, q) && place_helps(p, n, q->shape))
+            unpark(p, q);
+    }
 }
 
 static void wake_all(struct plan *p, const struct shape *s)
@@ -595,10 +574,10 @@ void line_room(struct plan *p, const struct plan_node *n)
             wake_all(p, s);
         } else if (place_helps(p, n, s)) {
             open_shape(s);
-            if (p->line->nbound > 0)
-                wake_bound(p, n, s);
         }
     }
+    if (n)
+        wake_bound(p, n);
 }
 
 void line_tenant(struct plan *p, struct plan_tenant *t)

@@ -13,7 +13,6 @@ struct plan *plan_new(void)
     p->predict = predict_new();
     p->room = 1;
     items_init(p);
-    shapes_init(p);
     pool_init(p);
     tenants_init(p);
     line_init(p);

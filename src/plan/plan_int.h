@@ -41,7 +41,7 @@ struct part {
 /* What an item needs, all of it.  Items of equal needs share one. */
 struct shape {
     uint64_t hash;
-    struct shape *next;                /* of the same hash */
+    struct shape *next;                /* in the same bucket */
     uint32_t refs;
     uint32_t nparts;
     struct part *parts;
@@ -104,6 +104,7 @@ struct plan_node {
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
     uint32_t promised;                 /* reservations and windows that name it */
+    struct queue *bound;               /* line.c: of the suspended that wait for it */
 };
 
 /* ---- tenants ---- */
@@ -170,7 +171,8 @@ struct plan {
     char **models;
     uint32_t nmodels;
 
-    struct map *shapes_by_hash;
+    struct shape **buckets;            /* by hash */
+    uint32_t nbuckets;                 /* a power of two */
     struct shape **shapes;
     uint32_t nshapes, shapes_cap;
 
@@ -214,7 +216,6 @@ void pool_item_remove(struct plan_node *n, struct plan_item *i);
 /* shape.c */
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);
 void shape_put(struct plan *p, struct shape *s);
-void shapes_init(struct plan *p);
 void shapes_free(struct plan *p);
 void shape_models(struct plan *p);                 /* plan.models has grown */
 bool need_matches_device(const struct plan *p, const struct device *d,

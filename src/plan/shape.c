@@ -1,6 +1,5 @@
 #include "plan/plan_int.h"
 
-#include "base/map.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -192,6 +191,30 @@ static void make_part(struct plan *p, struct part *q,
     part_models(p, q);
 }
 
+static struct shape **bucket(const struct plan *p, uint64_t hash)
+{
+    return &p->buckets[hash & (p->nbuckets - 1)];
+}
+
+/* As many buckets as shapes, at least. */
+static void link_shape(struct plan *p, struct shape *s)
+{
+    if (p->nshapes > p->nbuckets) {
+        p->nbuckets = p->nbuckets ? 2 * p->nbuckets : 64;
+        free(p->buckets);
+        p->buckets = mem_array(p->nbuckets, sizeof(*p->buckets));
+        for (uint32_t k = 0; k < p->nshapes; k++) {
+            struct shape **at = bucket(p, p->shapes[k]->hash);
+
+            p->shapes[k]->next = *at;
+            *at = p->shapes[k];
+        }
+        return;
+    }
+    s->next = *bucket(p, s->hash);
+    *bucket(p, s->hash) = s;
+}
+
 static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
                           uint64_t hash)
 {
@@ -218,24 +241,18 @@ static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
     }
     s->index = p->nshapes;
     p->shapes[p->nshapes++] = s;
-    s->next = map_get_id(p->shapes_by_hash, hash);
-    (void) map_set_id(p->shapes_by_hash, hash, s);
+    link_shape(p, s);
     p->bytes += sizeof *s + s->nparts * sizeof *s->parts;
     return s;
 }
 
 static void unmake(struct plan *p, struct shape *s)
 {
-    struct shape *first = map_get_id(p->shapes_by_hash, s->hash);
+    struct shape **at = bucket(p, s->hash);
 
-    if (first != s) {
-        while (first->next != s)
-            first = first->next;
-        first->next = s->next;
-    } else if (s->next)
-        (void) map_set_id(p->shapes_by_hash, s->hash, s->next);
-    else
-        (void) map_del_id(p->shapes_by_hash, s->hash);
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
     p->shapes[s->index] = p->shapes[--p->nshapes];
     p->shapes[s->index]->index = s->index;
     p->bytes -= sizeof *s + s->nparts * sizeof *s->parts;
@@ -250,9 +267,9 @@ static void unmake(struct plan *p, struct shape *s)
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec)
 {
     uint64_t hash = hash_of(spec);
-    struct shape *s = map_get_id(p->shapes_by_hash, hash);
+    struct shape *s = p->nbuckets ? *bucket(p, hash) : NULL;
 
-    while (s && !same(s, spec))
+    while (s && (s->hash != hash || !same(s, spec)))
         s = s->next;
     if (!s)
         s = make(p, spec, hash);
@@ -268,15 +285,10 @@ void shape_put(struct plan *p, struct shape *s)
         unmake(p, s);
 }
 
-void shapes_init(struct plan *p)
-{
-    p->shapes_by_hash = map_new();
-}
-
 void shapes_free(struct plan *p)
 {
     while (p->nshapes)
         unmake(p, p->shapes[p->nshapes - 1]);
     free(p->shapes);
-    map_free(p->shapes_by_hash);
+    free(p->buckets);
 }
