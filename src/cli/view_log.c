@@ -9,10 +9,12 @@
 #include <string.h>
 
 /* One tail for each attempt of each rank, begun as soon as the attempt is
- * planned, MOST_TAILS at a time.  A log that is not there yet is asked for again
- * while its task is about to start.
+ * planned, MOST_TAILS at a time, an attempt after those before it.  Attempts
+ * that came and went unseen count, too, the last MOST_PAST of them: numbers
+ * jump when a workload is released.  A log that is not there yet is asked for
+ * again while its task is about to start.
  */
-enum { WAIT_MS = 1500, AGAIN_MS = 200, MOST_TAILS = 64 };
+enum { WAIT_MS = 1500, AGAIN_MS = 200, MOST_TAILS = 64, MOST_PAST = 100 };
 
 struct view_tail {
     struct view_tail *next;
@@ -34,7 +36,8 @@ static void on_done(struct tail *t, int code, const char *text, void *arg)
     vt->view->running--;
     if (code == CLI_MISSING) {
         /* Not there yet, or it never began: the end of the task tells. */
-        vt->again = task->state != MODEL_ENDED && task->gen == vt->gen;
+        vt->again = task->state >= MODEL_STARTING &&
+                    task->state != MODEL_ENDED && task->gen == vt->gen;
         vt->again_ms = vt->follow->now_ms + AGAIN_MS;
     } else if (code != 0) {
         vt->view->failed = true;
@@ -67,36 +70,57 @@ static void start(struct follow *f, struct view_log *v, struct view_tail *vt)
         v->failed = vt->done = true;
 }
 
-static bool has_tail(const struct view_log *v, uint32_t task, uint32_t gen)
+/* The newest attempt of a task that has a tail; 0: none. */
+static uint32_t newest(const struct view_log *v, uint32_t task)
 {
+    uint32_t gen = 0;
+
     for (const struct view_tail *vt = v->tails; vt; vt = vt->next) {
-        if (vt->task == task && vt->gen == gen)
-            return true;
+        if (vt->task == task && vt->gen > gen)
+            gen = vt->gen;
     }
-    return false;
+    return gen;
 }
 
-static void consider(struct follow *f, struct view_log *v, uint32_t task)
+/* Have the attempts of this rank before it been told to their end? */
+static bool in_turn(const struct view_log *v, const struct view_tail *mine)
 {
-    const struct model_task *t = &f->model.tasks[task];
+    for (const struct view_tail *vt = v->tails; vt; vt = vt->next) {
+        if (vt->task == mine->task && vt->rank == mine->rank &&
+            vt->gen < mine->gen && (!vt->done || vt->again))
+            return false;
+    }
+    return true;
+}
 
-    if (t->gen == 0 || t->state < MODEL_STARTING ||
-        has_tail(v, task, t->gen))
-        return;
-    for (uint32_t r = 0; r < t->ranks; r++) {
+static void add(struct follow *f, struct view_log *v, uint32_t task,
+                uint32_t gen)
+{
+    for (uint32_t r = 0; r < f->model.tasks[task].ranks; r++) {
         struct view_tail *vt = mem_new(sizeof *vt);
 
         vt->view = v;
         vt->follow = f;
         vt->task = task;
         vt->rank = r;
-        vt->gen = t->gen;
+        vt->gen = gen;
         vt->next = v->tails;
         v->tails = vt;
         vt->done = vt->again = true;   /* a tick begins it, in its turn */
-        if (v->running < MOST_TAILS)
+        if (v->running < MOST_TAILS && in_turn(v, vt))
             start(f, v, vt);
     }
+}
+
+static void consider(struct follow *f, struct view_log *v, uint32_t task)
+{
+    uint32_t last = f->model.tasks[task].gen;
+    uint32_t gen = newest(v, task) + 1;
+
+    if (last > MOST_PAST && gen < last - MOST_PAST)
+        gen = last - MOST_PAST;
+    for (; gen <= last; gen++)
+        add(f, v, task, gen);
 }
 
 /* ---- the view ---- */
@@ -147,7 +171,7 @@ static void log_tick(struct follow *f, void *arg)
             vt->tail = NULL;
         }
         if (vt->done && vt->again && f->now_ms >= vt->again_ms &&
-            v->running < MOST_TAILS)
+            v->running < MOST_TAILS && in_turn(v, vt))
             start(f, v, vt);
     }
     if (v->solo)
