@@ -51,6 +51,8 @@ struct held *held_set(struct control *c, const struct lease_key *k,
         lease_key_print(k, key, sizeof key);
         (void) map_set(c->held, key, h);
     }
+    if (h->gen != gen)
+        h->said_ms = 0;
     h->gen = gen;
     h->epoch = epoch;
     h->unstarted = false;

@@ -9,6 +9,7 @@ struct held {
     uint32_t gen;
     uint64_t epoch;
     bool unstarted;                    /* the last hello said: ordered, not claimed */
+    uint64_t said_ms;                  /* its newest word about itself */
 };
 
 struct held *held_get(const struct control *c, const struct lease_key *k);

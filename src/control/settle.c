@@ -64,6 +64,30 @@ static void on_ended(struct control *c, const char *block,
         log_say(LOG_WARN, "a report was refused", "error", err.text, NULL);
 }
 
+/* What a task says about itself; of a gang, its first rank speaks.  A word that
+ * is told again, or too late, is nothing new.
+ */
+static void on_progress(struct control *c, const char *block,
+                        const struct wire_msg *m)
+{
+    struct held *h = held_get(c, &m->key);
+    const struct lease *l = leases_find(c, &m->key, m->gen);
+    struct err err = { 0 };
+    struct event e;
+    int rc;
+
+    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
+        leases_over(l) || m->key.rank != 0 || m->started_ms <= h->said_ms)
+        return;
+    h->said_ms = m->started_ms;
+    leases_event(&e, EVENT_PROGRESS, &m->key, m->gen, block);
+    e.data = json_deep_copy(m->said);
+    rc = journal_event(c, &e, NULL, NULL, &err);
+    if (rc < 0 && rc != -ESTALE)
+        log_say(LOG_WARN, "a task's progress was refused", "error", err.text,
+                NULL);
+}
+
 static const struct wire_lease *hello_find(const struct wire_msg *m,
                                            const struct lease_key *k,
                                            const struct held *h)
@@ -159,6 +183,9 @@ void settle_message(const char *block, const struct wire_msg *m, void *arg)
         break;
     case WIRE_CLAIM:
         on_claim(c, block, m);
+        break;
+    case WIRE_PROGRESS:
+        on_progress(c, block, m);
         break;
     case WIRE_ENDED:
         on_ended(c, block, m);
