@@ -202,8 +202,10 @@ static struct shown shown(const json_t *v)
     size_t n = 0;
 
     for (const char *s = text ? text : "?"; *s && n < 40; s++)
-        q.s[n++] = (unsigned char) *s < ' ' || *s & 0x80 || *s == 0x7f ?
-                   '?' : *s;
+        q.s[n++] = *s;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char) q.s[i] < ' ' || (unsigned char) q.s[i] >= 0x7f)
+            q.s[i] = '?';
     return q;
 }
 

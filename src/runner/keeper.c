@@ -145,7 +145,7 @@ static void take_line(struct life *l)
 {
     struct err err = { 0 };
 
-    l->line[l->line_len] = '\0';
+    l->line[l->line_len] = '\0';       /* one within it ends it sooner */
     l->line_len = 0;
     if (progress_line(&l->progress, l->line, clock_wall_ms(), &err) == 0) {
         l->untold = true;
@@ -168,7 +168,7 @@ static void listen_to(struct life *l)
             if (data[i] == '\n')
                 take_line(l);
             else if (l->line_len < sizeof l->line - 1)
-                l->line[l->line_len++] = data[i] ? data[i] : '?';
+                l->line[l->line_len++] = data[i];
         }
 }
 
