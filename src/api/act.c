@@ -39,20 +39,50 @@ static bool find_live(struct call *c, struct target *t)
     return false;
 }
 
+/* The live workload of the path and the task of the body, or EVENT_ALL; false:
+ * answered.
+ */
+static bool find_some(struct call *c, struct target *t, uint32_t *ret)
+{
+    const char *task = json_get_str(c->body, "task", NULL);
+
+    *ret = EVENT_ALL;
+    return find_live(c, t) && (!task || target_task(c, t, task, ret));
+}
+
 /* Asked for again, perhaps because the first answer was lost: it is so. */
 static void set_paused(struct call *c, bool paused)
 {
     autotarget struct target t = { 0 };
+    uint32_t task;
     struct event e;
 
-    if (!find_live(c, &t))
+    if (!find_some(c, &t, &task))
         return;
-    if (t.live->paused == paused) {
+    if ((task == EVENT_ALL ? t.live->paused : t.live->tasks[task].paused) ==
+        paused) {
         reply_target(c, c->route->status);
         return;
     }
     call_event(c, &e, paused ? EVENT_PAUSED : EVENT_UNPAUSED);
     e.workload = t.id;
+    e.task = task;
+    call_propose(c, &e, changed, NULL);
+}
+
+void post_prioritise(struct call *c)
+{
+    autotarget struct target t = { 0 };
+    uint32_t task;
+    struct event e;
+
+    if (!find_some(c, &t, &task))
+        return;
+    call_event(c, &e, EVENT_PRIORITISED);
+    e.workload = t.id;
+    e.task = task;
+    e.priority = (int) json_integer_value(json_object_get(c->body,
+                                                          "priority"));
     call_propose(c, &e, changed, NULL);
 }
 
@@ -68,12 +98,11 @@ void post_unpause(struct call *c)
 
 void post_abort(struct call *c)
 {
-    const char *task = json_get_str(c->body, "task", NULL);
     autotarget struct target t = { 0 };
-    uint32_t index = EVENT_ALL;
+    uint32_t index;
     struct event e;
 
-    if (!find_live(c, &t) || (task && !target_task(c, &t, task, &index)))
+    if (!find_some(c, &t, &index))
         return;
     call_event(c, &e, EVENT_ABORTING);
     e.workload = t.id;
@@ -95,11 +124,21 @@ void post_release(struct call *c)
     call_propose(c, &e, changed, NULL);
 }
 
+/* The device of the body; -1: the whole node. */
+static int64_t device_of(const struct call *c)
+{
+    const json_t *v = json_object_get(c->body, "device");
+
+    return v ? json_integer_value(v) : -1;
+}
+
 static void reply_node(struct call *c)
 {
     json_t *o = json_object();
 
     json_put_str(o, "node", c->param[0]);
+    if (device_of(c) >= 0)
+        json_put_u64(o, "device", (uint64_t) device_of(c));
     json_put_bool(o, "drained", c->route->handle == post_drain);
     reply_json(c, 200, o);
 }
@@ -111,6 +150,22 @@ static void node_changed(struct call *c, uint64_t seq, uint64_t workload,
     (void) workload;
     (void) arg;
     reply_node(c);
+}
+
+/* Devices of a node are counted over its blocks, as the world does. */
+static int device_left(const struct call *c, uint32_t device, bool drained)
+{
+    const struct block *b;
+    size_t pos = 0;
+
+    while ((b = world_next_block(api_world(c->api), &pos))) {
+        if (strcmp(b->node, c->param[0]) != 0)
+            continue;
+        if (device < b->ndevices)
+            return b->devices[device].drained != drained;
+        device -= b->ndevices;
+    }
+    return -ENOENT;
 }
 
 /* Blocks on the node that are not as wanted; -ENOENT: no such node. */
@@ -127,19 +182,34 @@ static int blocks_left(const struct call *c, bool drained)
     return rc;
 }
 
+static enum event_type drain_type(bool device, bool drained)
+{
+    if (device)
+        return drained ? EVENT_DEVICE_DRAINED : EVENT_DEVICE_UNDRAINED;
+    return drained ? EVENT_NODE_DRAINED : EVENT_NODE_UNDRAINED;
+}
+
 static void set_drained(struct call *c, bool drained)
 {
+    int64_t device = device_of(c);
     int left = blocks_left(c, drained);
     struct event e;
 
     if (left < 0) {
         reply_absent(c, "node", c->param[0]);
+        return;
+    }
+    if (device >= 0)
+        left = device_left(c, (uint32_t) device, drained);
+    if (left < 0) {
+        reply_error(c, 404, "node '%.200s' has no device %lld", c->param[0],
+                    (long long) device);
     } else if (left == 0) {
         reply_node(c);
     } else {
-        call_event(c, &e, drained ? EVENT_NODE_DRAINED :
-                   EVENT_NODE_UNDRAINED);
+        call_event(c, &e, drain_type(device >= 0, drained));
         (void) snprintf(e.node, sizeof e.node, "%s", c->param[0]);
+        e.device = device >= 0 ? (uint32_t) device : 0;
         call_propose(c, &e, node_changed, NULL);
     }
 }

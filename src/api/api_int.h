@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct doc_problems;
 struct map;
 
 /* api_int - what the parts of the API share.
@@ -44,6 +45,8 @@ struct call {
 
 /* Shorthands for the service. */
 const struct world *api_world(const struct api *a);
+struct meter;
+void api_meter(const struct api *a, struct meter *ret);  /* up to now */
 struct store *api_store(const struct api *a);
 uint64_t api_now(const struct api *a);     /* never before the last event */
 
@@ -88,6 +91,8 @@ void reply_error(struct call *c, unsigned status, const char *fmt, ...)
 /* With further members of the problem object (taken). */
 void reply_problem(struct call *c, unsigned status, const char *detail,
                    json_t *more);
+/* Of a document: 422, or 413 when rc says that it is too large. */
+void reply_problems(struct call *c, const struct doc_problems *p, int rc);
 /* Of an error of core, store or service. */
 void reply_rc(struct call *c, int rc, const struct err *err);
 /* "workload 'w12': not found": the same for what is not there and for what is

@@ -29,6 +29,11 @@ const struct world *api_world(const struct api *a)
     return a->ops->world(a->arg);
 }
 
+void api_meter(const struct api *a, struct meter *ret)
+{
+    world_meter(api_world(a), api_now(a), ret);
+}
+
 struct store *api_store(const struct api *a)
 {
     return a->ops->store(a->arg);

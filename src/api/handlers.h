@@ -25,6 +25,7 @@ void get_log(struct call *c);
 void post_abort(struct call *c);
 void post_pause(struct call *c);
 void post_unpause(struct call *c);
+void post_prioritise(struct call *c);
 void post_release(struct call *c);
 
 void get_events(struct call *c);
@@ -35,6 +36,14 @@ void get_pool(struct call *c);
 void get_waste(struct call *c);
 void post_drain(struct call *c);
 void post_undrain(struct call *c);
+
+void get_policy(struct call *c);
+void put_policy(struct call *c);
+void get_policy_history(struct call *c);
+void get_windows(struct call *c);
+void put_window(struct call *c);
+void delete_window(struct call *c);
+void get_cost(struct call *c);
 
 void get_tenants(struct call *c);
 void get_tenant(struct call *c);

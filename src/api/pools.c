@@ -75,6 +75,8 @@ static json_t *device_view(const struct call *c, const struct block *b,
     json_put_str(o, "model", d->model);
     json_put_u64(o, "memory", d->memory);
     json_put_bool(o, "simulated", d->simulated);
+    if (d->drained)
+        json_put_bool(o, "drained", true);
     json_put_milli(o, "free", d->free_milli);
     for (const struct lease *l = b->leases; l; l = l->next_on_block) {
         if (has_device(&l->grant, index))
@@ -175,13 +177,25 @@ static void put_share(json_t *o, const char *name, uint64_t part,
     json_put(o, name, json_real(total ? (double) part / (double) total : 0));
 }
 
+static json_t *cpu_shares(const struct meter *m)
+{
+    json_t *o = json_object();
+
+    put_share(o, "wr", m->cpu_waste + m->cpu_idle_frag, m->cpu_total);
+    put_share(o, "waste", m->cpu_waste, m->cpu_total);
+    put_share(o, "idle_frag", m->cpu_idle_frag, m->cpu_total);
+    put_share(o, "idle_nodemand", m->cpu_idle_nodemand, m->cpu_total);
+    put_share(o, "used", m->cpu_used, m->cpu_total);
+    return o;
+}
+
 void get_waste(struct call *c)
 {
     const struct world *w = api_world(c->api);
     json_t *o = json_object();
     struct meter m;
 
-    world_meter(w, api_now(c->api), &m);
+    api_meter(c->api, &m);
     put_share(o, "wr", m.waste + m.idle_frag, m.total);
     put_share(o, "waste", m.waste, m.total);
     put_share(o, "idle_frag", m.idle_frag, m.total);
@@ -189,5 +203,7 @@ void get_waste(struct call *c)
     put_share(o, "used", m.used, m.total);
     json_put(o, "total_device_seconds", json_real((double) m.total / 1000));
     json_put_u64(o, "waiting", world_waiting(w));
+    json_put(o, "cpus", cpu_shares(&m));
+    json_put(o, "parts", view_meter_parts(w));
     reply_json(c, 200, o);
 }

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "spec/doc.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -69,6 +70,20 @@ void reply_problem(struct call *c, unsigned status, const char *detail,
     json_decref(o);
     http_reply(c->req, status, "application/problem+json", text,
                strlen(text));
+}
+
+void reply_problems(struct call *c, const struct doc_problems *p, int rc)
+{
+    const char *file = call_arg(c, "file");
+    autobuf struct buf text = BUF_INIT(65536);
+    json_t *more = json_object();
+
+    file = file ? file : "document";
+    doc_problems_print(p, file, &text);
+    json_put(more, "problems", doc_problems_json(p, file));
+    if (p->more)
+        json_put_u64(more, "more", p->more);
+    reply_problem(c, rc == -E2BIG ? 413 : 422, buf_text(&text), more);
 }
 
 static unsigned status_of(int rc)

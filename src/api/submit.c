@@ -197,21 +197,6 @@ static void hash_request(const struct call *c, char ret[65])
     auth_hash(t, n + 1, ret);
 }
 
-static void reply_problems(struct call *c, const struct doc_problems *p,
-                           int rc)
-{
-    const char *file = call_arg(c, "file");
-    autobuf struct buf text = BUF_INIT(65536);
-    json_t *more = json_object();
-
-    file = file ? file : "document";
-    doc_problems_print(p, file, &text);
-    json_put(more, "problems", doc_problems_json(p, file));
-    if (p->more)
-        json_put_u64(more, "more", p->more);
-    reply_problem(c, rc == -E2BIG ? 413 : 422, buf_text(&text), more);
-}
-
 static size_t read_params(const struct call *c, struct doc_param *params,
                           char **ret_memory)
 {

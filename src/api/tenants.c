@@ -3,6 +3,7 @@
 #include "api/api_int.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "core/world.h"
 
 #include <math.h>
@@ -43,19 +44,75 @@ static void was_set(struct call *c, uint64_t seq, uint64_t workload,
         reply_json(c, arg ? 201 : 200, show(c, view_tenant(t)));
 }
 
-/* The body as the event has it: devices in thousandths. */
+/* "month", or a time such as 30d; the schema has seen to the rest. */
+static uint64_t period_ms(const char *s)
+{
+    static const struct { const char *word, *time; } words[] = {
+        { "day", "1d" }, { "week", "7d" }, { "month", "30d" },
+        { "year", "365d" },
+    };
+    uint64_t ms = 0;
+
+    for (size_t i = 0; i < array_size(words); i++)
+        if (strcmp(words[i].word, s) == 0)
+            s = words[i].time;
+    (void) quantity_duration(s, &ms, NULL);
+    return ms;
+}
+
+static json_t *budget_data(const json_t *budget)
+{
+    double amount = json_number_value(json_object_get(budget, "amount"));
+    json_t *o;
+
+    if (json_is_null(budget))
+        return json_null();
+    o = json_object();
+    json_put_u64(o, "amount_micro", (uint64_t) llround(amount * 1e6));
+    json_put_str(o, "unit", json_get_str(budget, "unit", NULL));
+    json_put_u64(o, "period_ms", period_ms(json_get_str(budget, "period",
+                                                        "")));
+    return o;
+}
+
+static void put_devices(json_t *data, const char *key, const json_t *v)
+{
+    if (json_is_string(v))
+        json_put_str(data, key, json_string_value(v));
+    else if (v)
+        json_put_u64(data, key,
+                     (uint64_t) llround(json_number_value(v) * 1000));
+}
+
+/* The body as the event has it: devices in thousandths, times in
+ * milliseconds.
+ */
 static json_t *tenant_data(const json_t *body)
 {
-    const json_t *max = json_object_get(body, "max_gpus");
+    const json_t *budget = json_object_get(body, "budget");
     json_t *data = json_copy((json_t *) (intptr_t) body);
 
     (void) json_object_del(data, "max_gpus");
-    if (json_is_string(max))
-        json_put_str(data, "max_gpus_milli", "unlimited");
-    else if (max)
-        json_put_u64(data, "max_gpus_milli",
-                     (uint64_t) llround(json_number_value(max) * 1000));
+    (void) json_object_del(data, "quota");
+    put_devices(data, "max_gpus_milli", json_object_get(body, "max_gpus"));
+    put_devices(data, "quota_gpus_milli",
+                json_object_get(body, "quota"));
+    if (budget)
+        json_put(data, "budget", budget_data(budget));
     return data;
+}
+
+/* Who belongs to a tenant, and it to another, is for admins to say. */
+static bool may_set(struct call *c, bool fresh)
+{
+    if (c->who.role >= ROLE_ADMIN ||
+        (!fresh && !json_object_get(c->body, "members") &&
+         !json_object_get(c->body, "parent")))
+        return true;
+    call_denied(c, 403);
+    reply_error(c, 403, "making a tenant, its members and its parent are for "
+                "admins; you are %s", role_name(c->who.role));
+    return false;
 }
 
 void put_tenant(struct call *c)
@@ -75,6 +132,8 @@ void put_tenant(struct call *c)
                     "its own user alone: there are no further tenants");
         return;
     }
+    if (!may_set(c, fresh))
+        return;
     call_event(c, &e, EVENT_TENANT_SET);
     (void) snprintf(e.tenant, sizeof e.tenant, "%s", c->param[0]);
     e.data = tenant_data(c->body);

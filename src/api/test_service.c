@@ -284,9 +284,27 @@ static int do_lease(struct test_service *t, enum event_type type,
     if (type == EVENT_LEASE_ENDED) {
         e.status = status;
         e.cause = status ? SPEC_CAUSE_FAILED : SPEC_CAUSE_NONE;
-        e.started_ms = e.ended_ms = clock_wall_ms();
+        e.ended_ms = clock_wall_ms();
+        e.started_ms = k->leases ? k->leases[rank].claimed_ms : e.ended_ms;
     }
     return put(t, &e, NULL, NULL, err);
+}
+
+static int do_progress(struct test_service *t, uint64_t workload,
+                       uint32_t task, const char *said, struct err *err)
+{
+    const struct task *k = find_task(t, workload, task, err);
+    struct event e;
+    int rc;
+
+    if (!k)
+        return -ENOENT;
+    event_init(&e, EVENT_PROGRESS);
+    e.workload = workload;
+    e.task = task;
+    e.gen = k->gen;
+    rc = json_read(said, strlen(said), 65536, &e.data, err);
+    return rc < 0 ? rc : put(t, &e, NULL, NULL, err);
 }
 
 static int do_log(struct test_service *t, uint64_t workload, uint32_t task,
@@ -391,6 +409,8 @@ static int do_one(struct test_service *t, const char *line, struct err *err)
     if (is_word(line, "end"))
         return do_lease(t, EVENT_LEASE_ENDED, n[0], task, rank,
                         (int) strtol(rest, NULL, 10), err);
+    if (is_word(line, "progress"))
+        return do_progress(t, n[0], task, *rest ? rest + 1 : "{}", err);
     if (is_word(line, "log"))
         return do_log(t, n[0], task, rank, *rest ? rest + 1 : "", err);
     if (is_word(line, "forget"))

@@ -26,6 +26,7 @@ void test_service_attach(struct test_service *t, struct api *a);
  *
  *     claim 1 0 0        the lease's process has started
  *     end 1 0 0 3        it has ended with status 3
+ *     progress 1 0 0 {"progress": 0.5}   it says so about itself
  *     log 1 0 0 TEXT     TEXT and a line end are written to its log
  *     forget 1 0 0       its log is gone
  *     trouble [TEXT]     writes are refused, or taken again

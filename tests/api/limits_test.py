@@ -159,7 +159,7 @@ def bodies(tap, server):
     problem(tap, server.raw(post(b"{}" * 600000,
                                  target="/v1/workloads/w1/abort")), 413,
             "a JSON body past 1 MiB")
-    got = server.raw(post(b"x" * 100000, target="/v1/workloads/w1/pause"))
+    got = server.raw(post(b"x" * 100000, target="/v1/workloads/w1/retry"))
     problem(tap, got, 413, "a body where none is wanted")
     got = server.raw(b"POST /v1/workloads HTTP/1.1\r\nHost: x\r\n"
                      b"Transfer-Encoding: chunked\r\n\r\n"

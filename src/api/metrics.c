@@ -1,0 +1,260 @@
+#include "api/handlers.h"
+
+#include "api/api_int.h"
+#include "api/watch.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "core/world.h"
+#include "plan/predict.h"
+#include "store/store.h"
+
+/* Everything there is to count, in the format of Prometheus. */
+enum { METRICS_MAX = 8 * 1024 * 1024 };
+
+static void add_family(struct buf *b, const char *name, const char *type,
+                       const char *help)
+{
+    (void) buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
+                      type);
+}
+
+static void add_metric(struct buf *b, const char *name, const char *type,
+                       const char *help, double value)
+{
+    add_family(b, name, type, help);
+    (void) buf_printf(b, "%s %.17g\n", name, value);
+}
+
+/* A label's value: what it may not contain is escaped. */
+static void add_label(struct buf *b, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            (void) buf_char(b, '\\');
+        (void) buf_char(b, *s);
+    }
+}
+
+static void add_devices(const struct world *w, struct buf *b)
+{
+    const struct block *k;
+    size_t pos = 0;
+
+    add_family(b, "weir_device_free", "gauge",
+               "Share of the device that is free (0 when its block is down)");
+    while ((k = world_next_block(w, &pos))) {
+        for (uint32_t i = 0; i < k->ndevices; i++) {
+            (void) buf_str(b, "weir_device_free{pool=\"");
+            add_label(b, k->pool);
+            (void) buf_str(b, "\",node=\"");
+            add_label(b, k->node);
+            (void) buf_printf(b, "\",device=\"%u\",model=\"", i);
+            add_label(b, k->devices[i].model);
+            (void) buf_printf(b, "\",simulated=\"%s\"} %.17g\n",
+                              k->devices[i].simulated ? "true" : "false",
+                              k->up ? k->devices[i].free_milli / 1000.0 : 0);
+        }
+    }
+}
+
+static void add_tasks(const struct world *w, struct buf *b)
+{
+    uint64_t count[TASK_STATE_COUNT] = { 0 }, workloads = 0;
+    const struct workload *wl;
+    size_t pos = 0;
+
+    while ((wl = world_next(w, &pos))) {
+        workloads++;
+        for (int i = 0; i < TASK_STATE_COUNT; i++)
+            count[i] += wl->count[i];
+    }
+    add_metric(b, "weir_workloads", "gauge", "Workloads that have not ended",
+               (double) workloads);
+    add_family(b, "weir_tasks", "gauge", "Tasks of those workloads, by state");
+    for (int i = 0; i < TASK_STATE_COUNT; i++)
+        (void) buf_printf(b, "weir_tasks{state=\"%s\"} %llu\n",
+                          task_state_name((enum task_state) i),
+                          (unsigned long long) count[i]);
+    add_metric(b, "weir_tasks_ready", "gauge", "Ready tasks that wait",
+               world_waiting(w));
+}
+
+static void add_cpus(const struct meter *m, struct buf *b)
+{
+    const struct { const char *kind; uint64_t milli_ms; } kinds[] = {
+        { "used", m->cpu_used }, { "waste", m->cpu_waste },
+        { "idle_frag", m->cpu_idle_frag },
+        { "idle_nodemand", m->cpu_idle_nodemand },
+    };
+
+    add_family(b, "weir_cpu_seconds_total", "counter",
+           "CPU-time since the beginning, by what it was");
+    for (size_t i = 0; i < array_size(kinds); i++)
+        (void) buf_printf(b, "weir_cpu_seconds_total{kind=\"%s\"} %.3f\n",
+                          kinds[i].kind, (double) kinds[i].milli_ms / 1e6);
+}
+
+/* The same device-time by pool and model. */
+static void add_parts(const struct world *w, struct buf *b)
+{
+    static const char *const kinds[] = { "used", "waste", "idle_frag",
+                                         "idle_nodemand" };
+    autojson json_t *parts = view_meter_parts(w);
+    const json_t *p;
+    size_t i;
+
+    add_family(b, "weir_pool_device_seconds_total", "counter",
+           "Device-time of each pool and model, by what it was");
+    json_array_foreach(parts, i, p) {
+        for (size_t k = 0; k < array_size(kinds); k++) {
+            (void) buf_str(b, "weir_pool_device_seconds_total{pool=\"");
+            add_label(b, json_get_str(p, "pool", ""));
+            (void) buf_str(b, "\",model=\"");
+            add_label(b, json_get_str(p, "model", ""));
+            (void) buf_printf(b, "\",kind=\"%s\"} %.3f\n", kinds[k],
+                              json_number_value(json_object_get(p, kinds[k])));
+        }
+    }
+}
+
+static void add_tenant_value(struct buf *b, const char *name,
+                         const struct tenant *t, double value)
+{
+    (void) buf_printf(b, "%s{tenant=\"", name);
+    add_label(b, t->name);
+    (void) buf_printf(b, "\"} %.17g\n", value);
+}
+
+/* Of the tenants that the caller may see. */
+static void add_tenants(const struct call *c, struct buf *b)
+{
+    static const struct { const char *name, *type, *help; } families[] = {
+        { "weir_tenant_devices", "gauge", "Devices held right now" },
+        { "weir_tenant_device_seconds_total", "counter",
+          "Device-time that was used" },
+        { "weir_tenant_cost_total", "counter",
+          "What it costs by the prices of the policy" },
+        { "weir_tenant_over_budget", "gauge",
+          "1 while nothing new starts for lack of budget" },
+    };
+    const struct tenant *t;
+
+    for (size_t i = 0; i < array_size(families); i++) {
+        size_t pos = 0;
+
+        add_family(b, families[i].name, families[i].type, families[i].help);
+        while ((t = world_next_tenant(api_world(c->api), &pos))) {
+            const double values[] = {
+                t->used_gpu_milli / 1000.0, (double) t->used_gpu_ms / 1000,
+                (double) t->used_cost_micro / 1e6, t->budget.over,
+            };
+
+            if (!t->removed && auth_sees(c->api, &c->who, t->name))
+                add_tenant_value(b, families[i].name, t, values[i]);
+        }
+    }
+}
+
+/* How good predictions are: the share of ends below each quantile. */
+static void add_prediction(const struct world *w, struct buf *b)
+{
+    struct predict_quality q;
+
+    predict_quality(world_predict(w), &q);
+    add_metric(b, "weir_prediction_ends_total", "counter",
+          "Ends that a prediction was compared with", (double) q.ends);
+    add_family(b, "weir_prediction_below", "gauge",
+           "Share of ends before the predicted quantile; best: the quantile");
+    (void) buf_printf(b, "weir_prediction_below{quantile=\"0.1\"} %.17g\n"
+                      "weir_prediction_below{quantile=\"0.5\"} %.17g\n"
+                      "weir_prediction_below{quantile=\"0.9\"} %.17g\n",
+                      q.below_low, q.below_mid, q.below_high);
+    add_metric(b, "weir_prediction_error", "gauge",
+          "Median of how far the predicted time is off, as a share of it",
+          q.error);
+    add_metric(b, "weir_policy_version", "gauge", "Version of the policy in force",
+          (double) world_policy_version(w));
+}
+
+static void add_meter(const struct call *c, struct buf *b)
+{
+    struct meter m;
+    double total;
+
+    api_meter(c->api, &m);
+    total = m.total ? (double) m.total : 1;
+    add_metric(b, "weir_wr", "gauge", "Wastage ratio since the beginning",
+               (double) (m.waste + m.idle_frag) / total);
+    add_family(b, "weir_device_seconds_total", "counter",
+               "Device-time since the beginning, by what it was");
+    (void) buf_printf(b, "weir_device_seconds_total{kind=\"used\"} %.3f\n"
+                      "weir_device_seconds_total{kind=\"waste\"} %.3f\n"
+                      "weir_device_seconds_total{kind=\"idle_frag\"} %.3f\n"
+                      "weir_device_seconds_total{kind=\"idle_nodemand\"} "
+                      "%.3f\n", (double) m.used / 1000,
+                      (double) m.waste / 1000, (double) m.idle_frag / 1000,
+                      (double) m.idle_nodemand / 1000);
+    add_cpus(&m, b);
+    add_parts(api_world(c->api), b);
+}
+
+static void add_store(const struct call *c, struct buf *b)
+{
+    struct store_stat s;
+
+    store_stat(api_store(c->api), &s);
+    add_metric(b, "weir_events_total", "counter", "Number of the newest event",
+               (double) world_seq(api_world(c->api)));
+    add_metric(b, "weir_store_commits_total", "counter", "Transactions written",
+               (double) s.commits);
+    add_metric(b, "weir_store_commit_seconds_total", "counter",
+               "Time spent writing them", (double) s.synced_ms / 1000);
+    add_metric(b, "weir_store_bytes", "gauge", "Size of the store",
+               (double) s.bytes);
+    add_metric(b, "weir_store_refusing", "gauge", "1 while writes are refused",
+               c->api->ops->trouble(c->api->arg)[0] ? 1 : 0);
+}
+
+static void add_http(const struct call *c, struct buf *b)
+{
+    struct http_stat sum = { 0 };
+
+    for (size_t i = 0; i < array_size(c->api->http); i++) {
+        struct http_stat s = { 0 };
+
+        if (c->api->http[i])
+            http_stat(c->api->http[i], &s);
+        sum.connections += s.connections;
+        for (size_t k = 0; k < array_size(s.answers); k++)
+            sum.answers[k] += s.answers[k];
+    }
+    add_family(b, "weir_http_answers_total", "counter", "Answers, by status");
+    for (size_t k = 1; k < array_size(sum.answers); k++)
+        (void) buf_printf(b, "weir_http_answers_total{code=\"%zuxx\"} %llu\n",
+                          k, (unsigned long long) sum.answers[k]);
+    add_metric(b, "weir_http_connections", "gauge", "Open connections",
+               (double) sum.connections);
+    add_metric(b, "weir_watchers", "gauge", "Streams of events",
+               watchers_count(c->api->watchers));
+}
+
+void get_metrics(struct call *c)
+{
+    autobuf struct buf b = BUF_INIT(METRICS_MAX);
+
+    add_family(&b, "weir_info", "gauge", "Version");
+    (void) buf_printf(&b, "weir_info{version=\"%s\"} 1\n", WEIR_VERSION);
+    add_metric(&b, "weir_uptime_seconds", "gauge", "Time since the start",
+               (double) (clock_wall_ms() - c->api->started_ms) / 1000);
+    add_devices(api_world(c->api), &b);
+    add_tasks(api_world(c->api), &b);
+    add_meter(c, &b);
+    add_tenants(c, &b);
+    add_prediction(api_world(c->api), &b);
+    add_store(c, &b);
+    add_http(c, &b);
+    reply_text(c, 200, "text/plain; version=0.0.4; charset=utf-8",
+               buf_text(&b));
+}
