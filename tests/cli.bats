@@ -488,7 +488,7 @@ sleeper() {
     [ "$("$WEIR" show w3 -o json | json 'o["paused"]')" = True ]
     run -0 "$WEIR" unpause w3
     [ "$("$WEIR" show w3 -o json | json 'o["paused"]')" = False ]
-    run -2 "$WEIR" pause w3/first
+    run -4 "$WEIR" pause w3/nothing
 }
 
 @test "pool and node: what there is, drained, undrained" {
@@ -528,6 +528,112 @@ sleeper() {
     run -0 "$WEIR" tenant remove red
     run -4 "$WEIR" tenant show red
     run -7 "$WEIR" tenant remove default
+}
+
+@test "tenant: quota, parent, budget and weight, shown and taken away" {
+    [ "$(id -u)" = 0 ] || skip "one user alone has one tenant"
+    up
+    "$WEIR" tenant create lab
+    "$WEIR" tenant create vision --parent lab --quota 1.5
+    "$WEIR" tenant set vision --budget '100 gpu_hours/month' --weight 3
+    "$WEIR" tenant show vision >"$T/out"
+    grep -q '^part of  *lab$' "$T/out"
+    grep -q '^devices guaranteed  *1.5$' "$T/out"
+    grep -q '^budget  *100 gpu_hours in 30d$' "$T/out"
+    grep -q '^weight  *3$' "$T/out"
+    "$WEIR" tenant set vision --budget none --parent none --quota 0
+    "$WEIR" tenant show vision -o json |
+        json '"budget" not in o and "parent" not in o and o["quota"] == 0' |
+        grep -qx True
+    for budget in 100 "100 gpu_hours" "0 money/month" "x money/month"; do
+        run -2 "$WEIR" tenant set vision --budget "$budget"
+        [[ "$output" == "weir tenant set: --budget: expected one such as "* ]]
+    done
+    run -2 "$WEIR" tenant set vision --budget "1 euro/month"
+    run -4 "$WEIR" tenant set vision --parent nobody
+}
+
+@test "policy: shown, tried, set, refused with its places, remembered" {
+    up
+    "$WEIR" policy show >"$T/p.yaml"
+    grep -q '^# the defaults' "$T/p.yaml"
+    run -0 "$WEIR" policy set "$T/p.yaml"
+    [ "$output" = "nothing changes: this policy is in force" ]
+    sed -i 's/^patience: .*/patience: 1h/' "$T/p.yaml"
+    run -0 "$WEIR" policy set "$T/p.yaml" --dry-run
+    [ "$output" = "patience: 10m -> 1h"$'\n'"nothing was changed yet" ]
+    run -0 "$WEIR" policy set "$T/p.yaml"
+    [ "${lines[1]}" = "policy version 1 is in force" ]
+    "$WEIR" policy show | grep -q '^# version 1, set by uid:'
+    "$WEIR" policy show | grep -qx 'patience: 1h'
+    "$WEIR" policy set "$EXAMPLES/policy/busy.yaml"
+    "$WEIR" policy show | grep -qx -- '- {model: H100, rating: 4, price: 3.2}'
+    run -0 "$WEIR" policy history
+    [[ "${lines[1]}" == "      2  "*"turns: checkpoint"* ]]
+    [[ "${lines[2]}" == "      1  "*"patience: 1h" ]]
+    printf 'weir: 1\nkind: policy\npatiense: 1h\n' >"$T/bad.yaml"
+    run -3 "$WEIR" policy set "$T/bad.yaml"
+    [ "${lines[0]}" = "$T/bad.yaml:3:1: patiense: unknown key 'patiense'; did you mean 'patience'?" ]
+    run -2 "$WEIR" policy set "$T/nothing.yaml"
+    "$WEIR" policy show -o json | json 'o["version"]' | grep -qx 2
+}
+
+@test "prioritise, pause of one task, drain of one device" {
+    up
+    node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
+    "$WEIR" node drain "$node" --device 1
+    "$WEIR" pool show local | grep -q '1  H100 (simulated, drained)'
+    id=$("$WEIR" run --detach --gpus 4 --name big -- true)
+    "$WEIR" prioritise "$id" 9
+    "$WEIR" show "$id" | grep -q '^priority  *9$'
+    "$WEIR" prioritise "$id/big" -- -9
+    "$WEIR" show "$id/big" -o json | json 'o["priority"]' | grep -qx -- -9
+    run -2 "$WEIR" prioritise "$id" high
+    run -2 "$WEIR" prioritise "$id" 1001
+    run -4 "$WEIR" prioritise "$id/small" 1
+    "$WEIR" pause "$id/big"
+    "$WEIR" node undrain "$node" --device 1
+    "$WEIR" why "$id/big" | grep -qi paused
+    "$WEIR" unpause "$id/big"
+    until_ok is "$id" succeeded
+    run -4 "$WEIR" node drain "$node" --device 99
+    run -2 "$WEIR" node drain "$node" --device x
+}
+
+@test "reserve: nodes for nobody, listed, let go again" {
+    up
+    node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
+    run -2 "$WEIR" reserve set repair --nodes "$node"
+    run -2 "$WEIR" reserve set repair --nodes "$node" --to soon
+    run -4 "$WEIR" reserve set repair --nodes elsewhere --to 2h
+    "$WEIR" reserve set repair --nodes "$node" --to 2h
+    "$WEIR" reserve ls | grep -q "^repair  *nobody .* $node\$"
+    "$WEIR" reserve remove repair
+    run -4 "$WEIR" reserve remove repair
+}
+
+@test "cost and progress: what a task used, and what it says about itself" {
+    up
+    printf 'weir: 1\nkind: policy\nprice_hour: 36000\n' >"$T/p.yaml"
+    "$WEIR" policy set "$T/p.yaml"
+    id=$("$WEIR" run --detach --gpus 1 --name learn -- sh -c "
+        '$WEIR' progress 0.25 loss=4
+        sleep 1.2
+        '$WEIR' progress 0.5 loss=2
+        until [ -e '$T/go' ]; do sleep 0.1; done")
+    half() {
+        "$WEIR" show "$id/learn" | grep -q '^progress  *50.0%$'
+    }
+    until_ok half
+    "$WEIR" show "$id/learn" | grep -q '^loss  *2  *█▁$'
+    touch "$T/go"
+    until_ok is "$id" succeeded
+    "$WEIR" cost "$id" | grep -q '^learn  succeeded'
+    "$WEIR" cost --by workload -o json | json 'o["items"][0]["cost"] > 5' | grep -qx True
+    "$WEIR" cost --since 1h -o json | json 'o["items"][0]["workloads"]' | grep -qx 1
+    "$WEIR" cost | grep -q "^default "
+    run -4 "$WEIR" cost --tenant nobody
+    run -2 "$WEIR" cost --by moon
 }
 
 @test "token: made, used over TLS, revoked" {

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/call.h"
 #include "cli/print.h"
 
@@ -95,13 +96,27 @@ const struct verb verb_retry = {
 
 /* ---- pause and unpause ---- */
 
-/* What the verb says to the workload of its argument. */
+/* What the verb says to the workload of its argument, or to one task. */
+static int act_some(struct cli *c, const char *what, json_t *body,
+                    const char *said)
+{
+    autofree char *id = NULL, *task = NULL, *line = NULL;
+    int rc = cli_target(c, c->args[0], &id, &task);
+
+    if (rc != 0)
+        return rc;
+    if (task[0])
+        json_put_str(body, "task", task);
+    line = task[0] ? mem_printf("(its task %s) %s", task, said)
+                   : mem_str(said);
+    return act(c, id, what, body, line);
+}
+
 static int act_here(struct cli *c, const char *what, const char *said)
 {
-    autofree char *id = NULL;
-    int rc = cli_workload(c, c->args[0], &id);
+    autojson json_t *body = json_object();
 
-    return rc ? rc : act(c, id, what, NULL, said);
+    return act_some(c, what, body, said);
 }
 
 static int run_pause(struct cli *c, const void *opts)
@@ -119,10 +134,11 @@ static int run_unpause(struct cli *c, const void *opts)
 
 const struct verb verb_pause = {
     .name = "pause",
-    .summary = "hold a workload in the queue",
-    .usage = "WORKLOAD",
+    .summary = "hold a workload, or one task of it, in the queue",
+    .usage = "WORKLOAD[/TASK]",
     .about = "What runs goes on; nothing more of it starts.",
-    .examples = "weir pause w12",
+    .examples = "weir pause w12\n"
+                "weir pause w12/train",
     .opts = no_opts,
     .min_args = 1, .max_args = 1,
     .arg = ARG_WORKLOAD,
@@ -131,14 +147,48 @@ const struct verb verb_pause = {
 
 const struct verb verb_unpause = {
     .name = "unpause",
-    .summary = "let a paused workload go on",
-    .usage = "WORKLOAD",
+    .summary = "let a paused workload, or one task of it, go on",
+    .usage = "WORKLOAD[/TASK]",
     .about = "",
     .examples = "weir unpause w12",
     .opts = no_opts,
     .min_args = 1, .max_args = 1,
     .arg = ARG_WORKLOAD,
     .run = run_unpause,
+};
+
+/* ---- prioritise ---- */
+
+static int run_prioritise(struct cli *c, const void *opts)
+{
+    autojson json_t *body = json_object();
+    autofree char *said = NULL;
+    const char *s = c->args[1];
+    uint64_t n;
+
+    (void) opts;
+    if (quantity_count(s + (*s == '-' || *s == '+'), &n, NULL) < 0 ||
+        n > 1000)
+        return cli_fail(c, CLI_USAGE, "'%s' is no priority; expected a whole "
+                        "number from -1000 to 1000", s);
+    json_put(body, "priority", json_integer(*s == '-' ? -(json_int_t) n :
+                                            (json_int_t) n));
+    said = mem_printf("has priority %s", s);
+    return act_some(c, "prioritise", body, said);
+}
+
+const struct verb verb_prioritise = {
+    .name = "prioritise",
+    .summary = "give a workload, or one task of it, another priority",
+    .usage = "WORKLOAD[/TASK] PRIORITY",
+    .about = "From -1000 to 1000, higher goes first.  A negative one is "
+             "written after '--'.",
+    .examples = "weir prioritise w12 100\n"
+                "weir prioritise w12/eval -- -10    # only this task, later",
+    .opts = no_opts,
+    .min_args = 2, .max_args = 2,
+    .arg = ARG_WORKLOAD,
+    .run = run_prioritise,
 };
 
 /* ---- release ---- */

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/call.h"
 #include "cli/print.h"
 #include "control/control.h"
@@ -15,34 +16,55 @@
 
 /* ---- node drain, undrain ---- */
 
-static int act_node(struct cli *c, const char *what, const char *said)
+struct drain_opts {
+    const char *device;                /* NULL: the whole node */
+};
+
+static const struct opt drain_opts[] = {
+    { "device", 0, "N", "one device of it, by its index", OPT_TEXT,
+      offsetof(struct drain_opts, device) },
+    { .kind = OPT_END },
+};
+
+static int act_node(struct cli *c, const struct drain_opts *o,
+                    const char *what, const char *said)
 {
     autofree char *path = call_path("/v1/nodes/%s/%s", c->args[0], what);
-    autojson json_t *reply = NULL;
-    int rc = call_json(c, "POST", path, NULL, &reply);
+    autojson json_t *body = json_object(), *reply = NULL;
+    struct err err;
+    uint64_t device;
+    int rc;
 
+    if (o->device && quantity_count(o->device, &device, &err) < 0)
+        return cli_fail(c, CLI_USAGE, "--device: %s", err.text);
+    if (o->device)
+        json_put_u64(body, "device", device);
+    rc = call_json(c, "POST", path, body, &reply);
+    if (rc == 0 && o->device)
+        return print_done(c, reply, "device %s of %s %s", o->device,
+                          c->args[0], said);
     return rc ? rc : print_done(c, reply, "%s %s", c->args[0], said);
 }
 
 static int run_drain(struct cli *c, const void *opts)
 {
-    (void) opts;
-    return act_node(c, "drain", "is drained: nothing new starts there");
+    return act_node(c, opts, "drain", "is drained: nothing new starts there");
 }
 
 static int run_undrain(struct cli *c, const void *opts)
 {
-    (void) opts;
-    return act_node(c, "undrain", "is in use again");
+    return act_node(c, opts, "undrain", "is in use again");
 }
 
 const struct verb verb_node_drain = {
     .name = "node drain",
     .summary = "start nothing new on a node; what runs there goes on",
-    .usage = "NODE",
+    .usage = "NODE [--device N]",
     .about = "",
-    .examples = "weir node drain gpu07    # 'weir pool show' names the nodes",
-    .opts = no_opts,
+    .examples = "weir node drain gpu07    # 'weir pool show' names the nodes\n"
+                "weir node drain gpu07 --device 3",
+    .opts = drain_opts,
+    .size = sizeof(struct drain_opts),
     .min_args = 1, .max_args = 1,
     .arg = ARG_NODE,
     .run = run_drain,
@@ -51,10 +73,11 @@ const struct verb verb_node_drain = {
 const struct verb verb_node_undrain = {
     .name = "node undrain",
     .summary = "use a drained node again",
-    .usage = "NODE",
+    .usage = "NODE [--device N]",
     .about = "",
     .examples = "weir node undrain gpu07",
-    .opts = no_opts,
+    .opts = drain_opts,
+    .size = sizeof(struct drain_opts),
     .min_args = 1, .max_args = 1,
     .arg = ARG_NODE,
     .run = run_undrain,

@@ -109,12 +109,16 @@ static void add_devices(struct table *t, const json_t *node)
     json_array_foreach(json_object_get(node, "devices"), i, d) {
         autofree char *held = holders(d);
         bool simulated = json_get_bool(d, "simulated", false);
+        bool drained = json_get_bool(d, "drained", false);
         char buf[HUMAN_SIZE];
 
         table_add(t, STYLE_PLAIN, json_get_str(node, "name", ""));
         table_add(t, STYLE_BOLD, get_number(d, "index", buf));
-        table_printf(t, STYLE_PLAIN, "%s%s", json_get_str(d, "model", "?"),
-                     simulated ? " (simulated)" : "");
+        table_printf(t, drained ? STYLE_WAIT : STYLE_PLAIN, "%s%s",
+                     json_get_str(d, "model", "?"),
+                     simulated && drained ? " (simulated, drained)" :
+                     simulated ? " (simulated)" : drained ? " (drained)" :
+                     "");
         table_add(t, STYLE_PLAIN, human_bytes(json_get_u64(d, "memory", 0),
                                               buf));
         table_add(t, STYLE_PLAIN, get_number(d, "free", buf));

@@ -46,9 +46,32 @@ static void paint_head(const struct screen *s, struct paint *p)
                      human_share(now, a));
     paint_printf(p, STYLE_PLAIN, "   used %s",
                  human_share(number(s->waste, "used"), a));
+    paint_printf(p, STYLE_PLAIN, "   idle %s",
+                 human_share(number(s->waste, "idle_nodemand"), a));
     paint_printf(p, STYLE_PLAIN, "   %s waiting",
                  human_count(json_get_u64(s->waste, "waiting", 0), a));
     paint_end(p);
+}
+
+/* Where the device-time of each pool and model went, when there are several. */
+static void paint_parts(const struct screen *s, struct paint *p)
+{
+    const json_t *parts = json_object_get(s->waste, "parts"), *part;
+    char a[HUMAN_SIZE];
+    size_t i;
+
+    if (json_array_size(parts) < 2)
+        return;
+    json_array_foreach(parts, i, part) {
+        paint_printf(p, STYLE_PLAIN, "  %-10s %-12s",
+                     json_get_str(part, "pool", ""),
+                     json_get_str(part, "model", ""));
+        paint_printf(p, STYLE_PLAIN, "  WR %6s",
+                     human_share(number(part, "wr"), a));
+        paint_printf(p, STYLE_PLAIN, "   used %6s",
+                     human_share(number(part, "utilisation"), a));
+        paint_end(p);
+    }
 }
 
 /* ---- pools ---- */
@@ -213,6 +236,7 @@ void screen_paint(const struct screen *s, const struct term *t,
     size_t i;
 
     paint_head(s, &p);
+    paint_parts(s, &p);
     paint_end(&p);
     json_array_foreach(json_object_get(s->pools, "items"), i, pool)
         paint_pool(&p, pool, &room);

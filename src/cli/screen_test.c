@@ -43,7 +43,7 @@ static void test_screen(void)
         "{'index':1,'model':'H100','free':1,'leases':[{'share':0.5}]}"
         "]}]}]}");
     autojson json_t *waste = j("{'wr':0.125,'waste':0.1,'idle_frag':0.025,"
-                               "'used':0.5,'total_device_seconds':200,"
+                               "'used':0.5,'idle_nodemand':0.375,'total_device_seconds':200,"
                                "'waiting':4312}");
     autojson json_t *before = j("{'wr':0.25,'total_device_seconds':100}");
     autojson json_t *work = j(
@@ -56,7 +56,7 @@ static void test_screen(void)
 
     ok(paints(&s, 0,
         "weir top   WR 12.5% (waste 10.0%, fragments 2.5%)   now 0.0%   "
-        "used 50.0%   4,312 waiting\n"
+        "used 50.0%   idle 37.5%   4,312 waiting\n"
         "\n"
         "local local   devices 0.75 of 2 (simulated)   CPUs 2 of 8\n"
         "  n1 is drained\n"
@@ -76,12 +76,12 @@ static void test_limits(void)
     struct screen s = { .pools = pools, .waste = waste, .workloads = work };
 
     ok(paints(&s, 0,
-        "weir top   WR 0.0% (waste 0.0%, fragments 0.0%)   used 0.0%   "
+        "weir top   WR 0.0% (waste 0.0%, fragments 0.0%)   used 0.0%   idle 0.0%   "
         "0 waiting\n\n\nnothing is under way\n"), "nothing at all");
     for (unsigned i = 0; i < 50; i++)
         (void) json_array_append_new(work, j("{'id':'w1','state':'queued'}"));
     ok(paints(&s, 8,
-        "weir top   WR 0.0% (waste 0.0%, fragments 0.0%)   used 0.0%   "
+        "weir top   WR 0.0% (waste 0.0%, fragments 0.0%)   used 0.0%   idle 0.0%   "
         "0 waiting\n\n\n"
         "ID  NAME  TENANT  STATE   RUN  WAIT  DONE  AGE  WHY IT WAITS\n"
         "w1  -     -       queued    0     0   0/0   0s  -\n"

@@ -127,6 +127,7 @@ static int print_workload(struct cli *c, const json_t *w)
     sheet_add(t, "ended", get_clock(w, "ended", buf));
     add_counts(t, json_object_get(w, "tasks"));
     sheet_add(t, "gpu-seconds", get_number(w, "gpu_seconds", buf));
+    sheet_add(t, "cost", get_number(w, "cost", buf));
     sheet_add(t, "retry of", json_get_str(w, "retry_of", ""));
     return print_sheet(c, t);
 }
@@ -148,6 +149,40 @@ static int show_workload(struct cli *c, const char *id)
     rc = print_workload(c, w);
     (void) putchar('\n');
     return rc ? rc : print_items(c, tasks, task_columns, add_task);
+}
+
+/* How a metric went, as bars: of points [ms, progress, {metrics}]. */
+static void add_metric(const struct cli *c, struct table *t, const char *name,
+                       const json_t *now, const json_t *history)
+{
+    enum { BARS = 40 };
+    autofree double *v = mem_array(json_array_size(history) + 1, sizeof *v);
+    autofree char *bars = NULL;
+    const json_t *p;
+    size_t i, n = 0;
+
+    json_array_foreach(history, i, p) {
+        const json_t *m = json_object_get(json_array_get(p, 2), name);
+
+        if (json_is_number(m))
+            v[n++] = json_number_value(m);
+    }
+    bars = human_spark(v, n, BARS, c->term.utf8);
+    sheet_printf(t, name, "%-10.6g %s", json_number_value(now), bars);
+}
+
+static void add_progress(const struct cli *c, struct table *t,
+                         const json_t *progress)
+{
+    const json_t *value = json_object_get(progress, "value");
+    const char *name;
+    char buf[HUMAN_SIZE];
+    json_t *m;
+
+    if (value)
+        sheet_add(t, "progress", human_share(json_number_value(value), buf));
+    json_object_foreach(json_object_get(progress, "metrics"), name, m)
+        add_metric(c, t, name, m, json_object_get(progress, "history"));
 }
 
 static int print_task(struct cli *c, const json_t *j)
@@ -175,6 +210,9 @@ static int print_task(struct cli *c, const json_t *j)
     sheet_add(t, "ended", get_clock(j, "ended", buf));
     sheet_add(t, "time", span_of(j, buf));
     sheet_add(t, "gpu-seconds", get_number(j, "gpu_seconds", buf));
+    sheet_add(t, "of these lost", get_number(j, "gpu_seconds_lost", buf));
+    sheet_add(t, "cost", get_number(j, "cost", buf));
+    add_progress(c, t, json_object_get(j, "progress"));
     return print_sheet(c, t);
 }
 

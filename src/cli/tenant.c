@@ -15,24 +15,46 @@
 
 static const struct table_column columns[] = {
     { .name = "TENANT" }, { .name = "GPUS", .right = true },
-    { .name = "MAX", .right = true }, { .name = "GPU-S", .right = true },
-    { .name = "TASKS", .right = true }, { .name = "MEMBERS" },
-    { .name = "WEIGHT", .right = true, .wide = true },
+    { .name = "QUOTA", .right = true }, { .name = "MAX", .right = true },
+    { .name = "GPU-S", .right = true }, { .name = "TASKS", .right = true },
+    { .name = "MEMBERS" }, { .name = "WEIGHT", .right = true, .wide = true },
+    { .name = "PARENT", .wide = true }, { .name = "BUDGET", .wide = true },
     { .name = "NOTE", .wide = true }, { .name = NULL },
 };
 
+/* "100 gpu_hours in 30d", and whether it is used up; "" without one.  Caller
+ * frees.
+ */
+static char *budget_text(const json_t *tenant)
+{
+    const json_t *b = json_object_get(tenant, "budget");
+    double period = json_number_value(json_object_get(b, "period_s"));
+    char amount[HUMAN_SIZE], time[32];
+
+    if (!json_is_object(b))
+        return mem_str("");
+    quantity_print_duration((uint64_t) (period * 1000), time, sizeof time);
+    return mem_printf("%s %s in %s%s", get_number(b, "amount", amount),
+                      json_get_str(b, "unit", "?"), time,
+                      json_get_bool(b, "over", false) ? ", used up" : "");
+}
+
 static void add_tenant(struct table *t, const json_t *j)
 {
+    autofree char *budget = budget_text(j);
     autofree char *members = list_text(json_object_get(j, "members"));
     char buf[HUMAN_SIZE];
 
     table_add(t, STYLE_BOLD, json_get_str(j, "name", ""));
     table_add(t, STYLE_PLAIN, get_number(j, "gpus_held", buf));
+    table_add(t, STYLE_PLAIN, get_number(j, "quota", buf));
     table_add(t, STYLE_PLAIN, get_number(j, "max_gpus", buf));
     table_add(t, STYLE_PLAIN, get_number(j, "gpu_seconds", buf));
     table_add(t, STYLE_PLAIN, get_number(j, "tasks_ended", buf));
     table_add(t, STYLE_PLAIN, members);
     table_add(t, STYLE_PLAIN, get_number(j, "weight", buf));
+    table_add(t, STYLE_PLAIN, json_get_str(j, "parent", ""));
+    table_add(t, STYLE_PLAIN, budget);
     table_add(t, STYLE_PLAIN, json_get_str(j, "note", ""));
 }
 
@@ -48,16 +70,22 @@ static int run_ls(struct cli *c, const void *opts)
 static int print_tenant(struct cli *c, const json_t *j)
 {
     autofree char *members = list_text(json_object_get(j, "members"));
+    autofree char *budget = budget_text(j);
     struct table *t = sheet_new();
     char buf[HUMAN_SIZE];
 
     sheet_add(t, "tenant", json_get_str(j, "name", ""));
+    sheet_add(t, "part of", json_get_str(j, "parent", ""));
     sheet_add(t, "members", members);
+    sheet_add(t, "devices guaranteed", get_number(j, "quota", buf));
     sheet_add(t, "devices at most", get_number(j, "max_gpus", buf));
     sheet_add(t, "devices held", get_number(j, "gpus_held", buf));
     sheet_add(t, "weight", get_number(j, "weight", buf));
+    sheet_add(t, "budget", budget);
     sheet_add(t, "gpu-seconds", get_number(j, "gpu_seconds", buf));
+    sheet_add(t, "of these lost", get_number(j, "gpu_seconds_lost", buf));
     sheet_add(t, "cpu-seconds", get_number(j, "cpu_seconds", buf));
+    sheet_add(t, "cost", get_number(j, "cost", buf));
     sheet_add(t, "tasks ended", get_number(j, "tasks_ended", buf));
     sheet_add(t, "note", json_get_str(j, "note", ""));
     return print_sheet(c, t);
@@ -98,7 +126,7 @@ const struct verb verb_tenant_show = {
 
 struct tenant_opts {
     struct opt_list members, add, drop;
-    const char *max_gpus, *note;
+    const char *max_gpus, *quota, *parent, *budget, *note;
     uint64_t weight;
 };
 
@@ -106,6 +134,12 @@ struct tenant_opts {
 #define LIMIT_OPTS \
     { "max-gpus", 0, "N", "devices held at once, or 'unlimited'", OPT_TEXT, \
       AT(max_gpus) }, \
+    { "quota", 0, "N", "devices that are guaranteed; 0 takes it away", \
+      OPT_TEXT, AT(quota) }, \
+    { "parent", 0, "TENANT", "the tenant that it is a part of; none: of " \
+      "nobody", OPT_TEXT, AT(parent) }, \
+    { "budget", 0, "BUDGET", "such as '100 gpu_hours/month' or " \
+      "'500 money/30d'; none: without end", OPT_TEXT, AT(budget) }, \
     { "weight", 0, "N", "its share beside others", OPT_COUNT, AT(weight) }, \
     { "note", 0, "TEXT", "for people", OPT_TEXT, AT(note) }
 
@@ -176,6 +210,47 @@ static int change_members(struct cli *c, json_t *members,
     return 0;
 }
 
+/* "100 gpu_hours/month".  What the parts may be the server knows. */
+static int put_budget(struct cli *c, const char *text, json_t *body)
+{
+    autofree char *copy = mem_str(text);
+    char *rest = copy, *amount = strsep(&rest, " ");
+    char *unit = rest ? strsep(&rest, "/") : NULL;
+    json_t *o;
+    uint64_t milli;
+
+    if (strcmp(text, "none") == 0) {
+        json_put(body, "budget", json_null());
+        return 0;
+    }
+    if (!unit || !rest || quantity_milli(amount, &milli, NULL) < 0 ||
+        milli == 0)
+        return cli_fail(c, CLI_USAGE, "--budget: expected one such as '100 "
+                        "gpu_hours/month' or '500 money/30d', or 'none'; got "
+                        "'%s'", text);
+    o = json_object();
+    json_put_milli(o, "amount", milli);
+    json_put_str(o, "unit", unit);
+    json_put_str(o, "period", rest);
+    json_put(body, "budget", o);
+    return 0;
+}
+
+static int put_quota(struct cli *c, const struct tenant_opts *o, json_t *body)
+{
+    struct err err;
+    uint64_t milli;
+
+    if (o->quota && quantity_milli(o->quota, &milli, &err) < 0)
+        return cli_fail(c, CLI_USAGE, "--quota: %s", err.text);
+    if (o->quota)
+        json_put_milli(body, "quota", milli);
+    if (o->parent)
+        json_put_str(body, "parent",
+                     strcmp(o->parent, "none") == 0 ? "" : o->parent);
+    return o->budget ? put_budget(c, o->budget, body) : 0;
+}
+
 static int put_limits(struct cli *c, const struct tenant_opts *o, json_t *body)
 {
     struct err err;
@@ -192,34 +267,36 @@ static int put_limits(struct cli *c, const struct tenant_opts *o, json_t *body)
     if (o->weight)
         json_put_u64(body, "weight", o->weight);
     json_put_str(body, "note", o->note);
-    return 0;
+    return put_quota(c, o, body);
 }
 
-/* PUT says the whole tenant: what is not changed is said as it is. */
-static int put_tenant(struct cli *c, const struct tenant_opts *o,
-                      const json_t *old)
+/* The members as they are to be, when something about them was said. */
+static int put_members(struct cli *c, const struct tenant_opts *o,
+                       const json_t *old, json_t *body)
 {
-    static const char *const kept[] = { "max_gpus", "weight", "note" };
-    autofree char *path = call_path("/v1/tenants/%s", c->args[0]);
-    autojson json_t *body = json_object();
-    autojson json_t *reply = NULL;
     json_t *members = json_object_get(old, "members");
     int rc;
 
-    for (size_t i = 0; i < array_size(kept); i++) {
-        json_t *v = json_object_get(old, kept[i]);
-
-        if (v)
-            json_put(body, kept[i], json_incref(v));
-    }
+    if (old && o->members.count + o->add.count + o->drop.count == 0)
+        return 0;
     members = o->members.count || !members ? json_array()
                                            : json_deep_copy(members);
     json_put(body, "members", members);
     rc = change_members(c, members, &o->members, true);
     if (rc == 0)
         rc = change_members(c, members, &o->add, true);
-    if (rc == 0)
-        rc = change_members(c, members, &o->drop, false);
+    return rc ? rc : change_members(c, members, &o->drop, false);
+}
+
+/* What is not said stays as it is. */
+static int put_tenant(struct cli *c, const struct tenant_opts *o,
+                      const json_t *old)
+{
+    autofree char *path = call_path("/v1/tenants/%s", c->args[0]);
+    autojson json_t *body = json_object();
+    autojson json_t *reply = NULL;
+    int rc = put_members(c, o, old, body);
+
     if (rc == 0)
         rc = put_limits(c, o, body);
     if (rc == 0)
@@ -260,9 +337,13 @@ const struct verb verb_tenant_create = {
 const struct verb verb_tenant_set = {
     .name = "tenant set",
     .summary = "change a tenant; what is not named stays",
-    .usage = "TENANT [--add-member USER] [--max-gpus N|unlimited] [OPTIONS]",
-    .about = "",
-    .examples = "weir tenant set vision --max-gpus 8 --add-member uid:1007",
+    .usage = "TENANT [--add-member USER] [--quota N] [OPTIONS]",
+    .about = "A quota is guaranteed: others may borrow what is free of it, and "
+             "give it back.\nOver budget nothing new starts until the next "
+             "period.",
+    .examples = "weir tenant set vision --max-gpus 8 --add-member uid:1007\n"
+                "weir tenant set vision --quota 4 --weight 2 --parent lab\n"
+                "weir tenant set vision --budget '100 gpu_hours/month'",
     .opts = set_opts,
     .size = sizeof(struct tenant_opts),
     .min_args = 1, .max_args = 1,

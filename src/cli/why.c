@@ -1,5 +1,6 @@
 #include "cli/verbs.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
@@ -19,6 +20,24 @@ static const struct opt why_opts[] = {
     { .kind = OPT_END },
 };
 
+/* "in 12m, between 5m and 2h from now", as predicted. */
+static void add_start(struct table *t, const json_t *start)
+{
+    static const char *const keys[] = { "low", "mid", "high" };
+    char text[3][HUMAN_SIZE];
+    uint64_t now = clock_wall_ms();
+
+    if (!human_time(start, "mid"))
+        return;
+    for (size_t i = 0; i < array_size(keys); i++) {
+        uint64_t at = human_time(start, keys[i]);
+
+        (void) human_age(at > now ? at - now : 0, text[i]);
+    }
+    sheet_printf(t, "starts", "in about %s, between %s and %s from now, as "
+                 "predicted", text[1], text[0], text[2]);
+}
+
 static int print_why(struct cli *c, const json_t *task)
 {
     const json_t *why = json_object_get(task, "why");
@@ -31,8 +50,10 @@ static int print_why(struct cli *c, const json_t *task)
                  json_get_str(task, "task", ""), state_word(task));
     sheet_add(t, "why", json_get_str(why, "text", "?"));
     sheet_add(t, "would help", change);
+    sheet_add(t, "too late", json_get_str(why, "late", ""));
     if (position)
         sheet_printf(t, "in line", "%" PRIu64, position);
+    add_start(t, json_object_get(why, "start"));
     if (strcmp(state_word(task), "waiting") == 0)
         sheet_add(t, "since", get_age(task, "ready", buf));
     return print_sheet(c, t);

@@ -12,7 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* policy_doc_test FOLDER: the examples are read, too. */
+/* policy_doc_test FOLDER PAGE MANUAL: the examples are read, too, and both
+ * pages have every field.
+ */
 
 static void check_problems(const char *text, const char *want)
 {
@@ -141,12 +143,41 @@ static void test_examples(const char *folder)
     free(list);
 }
 
+/* Both pages have every field. */
+static void test_page(const char *path, const char *form)
+{
+    autofree char *page = NULL;
+    struct err err = { 0 };
+    unsigned missing = 0;
+    size_t len = 0;
+
+    if (fs_read(path, 1 << 20, &page, &len, &err) < 0) {
+        ok(false, "%s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < policy_table.count; i++) {
+        const char *name = policy_table.fields[i].name;
+        autobuf struct buf row = BUF_INIT(256);
+
+        buf_printf(&row, "%.*s%s", (int) strcspn(form, "@"), form, name);
+        buf_str(&row, strchr(form, '@') + 1);
+        if (!strstr(page, buf_text(&row))) {
+            printf("# %s lacks '%s'\n", path, name);
+            missing++;
+        }
+    }
+    ok(missing == 0, "%s has every field", path);
+}
+
 int main(int argc, char **argv)
 {
     test_places();
     test_large();
     test_schema();
-    if (argc > 1)
+    if (argc == 4) {
         test_examples(argv[1]);
+        test_page(argv[2], "\n| `@` |");
+        test_page(argv[3], "\n.It Sy @ No");
+    }
     return tap_done();
 }
