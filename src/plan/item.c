@@ -442,6 +442,8 @@ void plan_leaving(struct plan *p, struct plan_item *i,
     room_running(p, i, false);
     i->state = ITEM_LEAVING;
     item_timer(p, i);
+    if (!claimant)                     /* with that, fewer have to give way */
+        line_room(p, NULL);
 }
 
 /* Its work counts from here as if the rank had never been: so what is known
