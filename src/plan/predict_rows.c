@@ -16,6 +16,8 @@
  */
 static const char QUALITY[] = "quality";
 enum { KEY_LEN = 16 };
+/* Milliseconds of a thousand centuries; it only grows from there. */
+static const uint64_t TURN_MAX = UINT64_C(1) << 53;
 
 static json_t *known_to_json(const struct known *k)
 {
@@ -146,6 +148,7 @@ static int load_quality(struct predict *pr, const json_t *body,
 static int read_known(const json_t *body, struct known *k, struct err *err)
 {
     uint64_t seen = json_get_u64(body, "seen", 0);
+    uint64_t turn = json_get_u64(body, "turn", 0);
     int rc = get_float(body, "mean_ms", &k->mean_ms, err);
 
     if (rc == 0)
@@ -156,8 +159,11 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
         return rc;
     if (seen == 0 || seen > UINT32_MAX || k->run.total <= 0)
         return err_set(err, EINVAL, "seen: at least one end expected");
+    if (turn > TURN_MAX)
+        return err_set(err, EINVAL, "turn: at most %" PRIu64 " expected",
+                       TURN_MAX);
     k->seen = (uint32_t) seen;
-    k->turn = json_get_u64(body, "turn", 0);
+    k->turn = turn;
     rc = level_from_json(json_object_get(body, "level"), k, err);
     return rc < 0 ? err_prefix(err, rc, "level") : 0;
 }

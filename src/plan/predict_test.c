@@ -465,6 +465,8 @@ static void test_load_bad(void)
           "\"seen\":1,\"level\":[99,160]}", "level" },
         { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,1],\"work\":[],"
           "\"seen\":1,\"level\":[1,159]}", "level" },
+        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,1],\"work\":[],"
+          "\"seen\":1,\"turn\":9223372036854775807}", "turn" },
         { "quality", "{\"weight\":1,\"low\":1,\"mid\":1,\"high\":1,"
           "\"ends\":2,\"error\":[]}", "error" },
     };
