@@ -262,6 +262,8 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
 {
     /* The time, but never the same twice: nobody is as old as another. */
     pr->turn = now_ms > pr->turn ? now_ms : pr->turn + 1;
+    if (pr->turn > PREDICT_TURN_MAX)
+        pr->turn = PREDICT_TURN_MAX;
     learn_quality(pr, sig, run_ms);
     for (int i = 0; i < PREDICT_KEYS; i++) {
         struct known *k;

@@ -9,6 +9,8 @@ struct map;
 /* predict_int - what predict.c, predict_rows.c and level.c share. */
 
 enum { PREDICT_KEYS_KEPT = 4096 };
+/* Milliseconds of a thousand centuries: no time of ours is later. */
+#define PREDICT_TURN_MAX (UINT64_C(1) << 53)
 
 /* What is known about one key. */
 struct known {

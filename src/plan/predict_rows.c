@@ -16,8 +16,6 @@
  */
 static const char QUALITY[] = "quality";
 enum { KEY_LEN = 16 };
-/* Milliseconds of a thousand centuries; it only grows from there. */
-static const uint64_t TURN_MAX = UINT64_C(1) << 53;
 
 static json_t *known_to_json(const struct known *k)
 {
@@ -159,9 +157,9 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
         return rc;
     if (seen == 0 || seen > UINT32_MAX || k->run.total <= 0)
         return err_set(err, EINVAL, "seen: at least one end expected");
-    if (turn > TURN_MAX)
+    if (turn > PREDICT_TURN_MAX)
         return err_set(err, EINVAL, "turn: at most %" PRIu64 " expected",
-                       TURN_MAX);
+                       PREDICT_TURN_MAX);
     k->seen = (uint32_t) seen;
     k->turn = turn;
     rc = level_from_json(json_object_get(body, "level"), k, err);
