@@ -600,6 +600,27 @@ sleeper() {
     run -2 "$WEIR" node drain "$node" --device x
 }
 
+@test "labels of a machine, and documents that ask for them" {
+    run -2 "$WEIR" up --label zone
+    up --label zone=b --label disk=nvme --domain rack1
+    "$WEIR" pool show local | grep -q '^labels  *zone=b disk=nvme$'
+    "$WEIR" pool show local | grep -q '^domain  *rack1$'
+    printf 'weir: 1\nkind: job\nrun: "true"\nnodes: {zone: b}\n' >"$T/b.yaml"
+    "$WEIR" run "$T/b.yaml"
+    sed 's/zone: b/zone: c/' "$T/b.yaml" >"$T/c.yaml"
+    id=$("$WEIR" run -d "$T/c.yaml")
+    [ "$("$WEIR" why "$id/job" -o json | json 'o["why"]["code"]')" = never-label ]
+}
+
+@test "an elastic gang takes what there is" {
+    up
+    printf 'weir: 1\nkind: job\nname: gang\ngpus: 1\ncpus: 0.1\nranks: {min: 2, max: 8}\nrun: echo "$WEIR_RANK of $WEIR_WORLD_SIZE"\n' >"$T/g.yaml"
+    "$WEIR" run "$T/g.yaml"
+    for rank in 0 1 2 3; do
+        [ "$("$WEIR" logs w1/gang --rank $rank)" = "$rank of 4" ]
+    done
+}
+
 @test "reserve: nodes for nobody, listed, let go again" {
     up
     node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')

@@ -174,9 +174,10 @@ static bool find_lease(struct call *c, struct follower *f)
 {
     autotarget struct target t = { 0 };
     uint64_t rank = call_count(c, "rank", 0), attempt;
+    const struct spec_task *task;
     const struct spec *spec;
     struct err err = { 0 };
-    uint32_t newest;
+    uint32_t newest, most;
     int rc;
 
     if (!target_find(c, c->param[0], true, &t) ||
@@ -189,7 +190,9 @@ static bool find_lease(struct call *c, struct follower *f)
         return false;
     }
     attempt = call_count(c, "attempt", newest);
-    if (rank >= spec->tasks[f->task].ranks || attempt > newest) {
+    task = &spec->tasks[f->task];
+    most = task->ranks_max ? task->ranks_max : task->ranks;
+    if (rank >= most || attempt > newest) {
         reply_error(c, 404, "%s/%s: there is no rank %llu of attempt %llu",
                     c->param[0], c->param[1], (unsigned long long) rank,
                     (unsigned long long) attempt);

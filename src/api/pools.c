@@ -96,6 +96,10 @@ static json_t *node_view(const struct call *c, const struct block *b)
     json_put_bool(o, "drained", b->drained);
     json_put_bool(o, "simulated", b->simulated);
     json_put_str(o, "limits", b->limits);
+    if (b->domain[0])
+        json_put_str(o, "domain", b->domain);
+    if (json_object_size(b->labels))
+        json_put(o, "labels", json_deep_copy(b->labels));
     put_pair(o, "cpus", json_put_milli, b->cpu_milli, b->cpu_free);
     put_pair(o, "memory", json_put_u64, b->memory, b->memory_free);
     for (uint32_t i = 0; i < b->ndevices; i++)

@@ -142,6 +142,8 @@ static int print_node(struct cli *c, const json_t *n)
     sheet_printf(t, "memory", "%s, %s free",
                  human_bytes(json_get_u64(memory, "total", 0), a),
                  human_bytes(json_get_u64(memory, "free", 0), b));
+    sheet_add(t, "domain", json_get_str(n, "domain", ""));
+    sheet_labels(t, json_object_get(n, "labels"));
     sheet_add(t, "limits kept by", json_get_str(n, "limits", ""));
     return print_sheet(c, t);
 }

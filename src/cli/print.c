@@ -112,6 +112,20 @@ void sheet_printf(struct table *t, const char *what, const char *fmt, ...)
     sheet_add(t, what, text);
 }
 
+void sheet_labels(struct table *t, const json_t *labels)
+{
+    autobuf struct buf b = BUF_INIT(4096);
+    const char *key;
+    json_t *v;
+
+    json_object_foreach((json_t *) (uintptr_t) labels, key, v) {
+        const char *s = json_string_value(v);
+
+        buf_printf(&b, "%s%s=%s", b.len ? " " : "", key, s ? s : "?");
+    }
+    sheet_add(t, "labels", buf_text(&b));
+}
+
 int print_sheet(const struct cli *c, struct table *t)
 {
     return print_painted(c, t, true, false);

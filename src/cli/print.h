@@ -41,6 +41,8 @@ struct table *sheet_new(void);
 void sheet_add(struct table *t, const char *what, const char *value);
 void sheet_printf(struct table *t, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Labels as "a=1 b=2". */
+void sheet_labels(struct table *t, const json_t *labels);
 int print_sheet(const struct cli *c, struct table *t);      /* taken */
 
 /* The age of a time member, "" when absent. */

@@ -95,20 +95,6 @@ static void add_counts(struct table *t, const json_t *tasks)
     sheet_add(t, "tasks", buf_text(&b));
 }
 
-static void add_labels(struct table *t, const json_t *labels)
-{
-    autobuf struct buf b = BUF_INIT(4096);
-    const char *key;
-    json_t *v;
-
-    json_object_foreach((json_t *) (uintptr_t) labels, key, v) {
-        const char *s = json_string_value(v);
-
-        buf_printf(&b, "%s%s=%s", b.len ? " " : "", key, s ? s : "?");
-    }
-    sheet_add(t, "labels", buf_text(&b));
-}
-
 static int print_workload(struct cli *c, const json_t *w)
 {
     struct table *t = sheet_new();
@@ -122,7 +108,7 @@ static int print_workload(struct cli *c, const json_t *w)
     sheet_add(t, "tenant", json_get_str(w, "tenant", ""));
     sheet_add(t, "user", json_get_str(w, "user", ""));
     sheet_add(t, "priority", get_number(w, "priority", buf));
-    add_labels(t, json_object_get(w, "labels"));
+    sheet_labels(t, json_object_get(w, "labels"));
     sheet_add(t, "submitted", get_clock(w, "submitted", buf));
     sheet_add(t, "ended", get_clock(w, "ended", buf));
     add_counts(t, json_object_get(w, "tasks"));

@@ -15,7 +15,8 @@
 struct up_opts {
     const char *state, *devices, *pool, *engine, *runner;
     const char *listen, *tls_cert, *tls_key, *tls_client_ca;
-    const char *log_format, *log_level;
+    const char *log_format, *log_level, *domain;
+    struct opt_list labels;
     uint64_t log_bytes, retention_ms;
     bool check;
 };
@@ -27,6 +28,10 @@ static const struct opt up_opts[] = {
       OPT_TEXT, AT(devices) },
     { "pool", 0, "NAME", "what to call this machine's pool (local)", OPT_TEXT,
       AT(pool) },
+    { "label", 0, "KEY=VALUE", "of this machine, for documents that ask for "
+      "it under 'nodes'; repeatable", OPT_LIST, AT(labels) },
+    { "domain", 0, "NAME", "its part of the network, for gangs that wish to "
+      "be near", OPT_TEXT, AT(domain) },
     { "listen", 0, "ADDR:PORT", "serve TLS there as well; wants --tls-cert "
       "and --tls-key", OPT_TEXT, AT(listen) },
     { "tls-cert", 0, "FILE", "certificate chain, PEM", OPT_TEXT,
@@ -66,6 +71,18 @@ static int set_log(struct cli *c, const struct up_opts *o)
     log_open("weir", level);
     if (o->log_format)
         log_format(o->log_format);
+    return 0;
+}
+
+static int check_labels(struct cli *c, const struct opt_list *labels)
+{
+    for (size_t i = 0; i < labels->count; i++) {
+        const char *eq = strchr(labels->items[i], '=');
+
+        if (!eq || eq == labels->items[i])
+            return cli_fail(c, CLI_USAGE, "--label: expected KEY=VALUE, got "
+                            "'%s'", labels->items[i]);
+    }
     return 0;
 }
 
@@ -130,13 +147,16 @@ static int run_up(struct cli *c, const void *opts)
         .tls_client_ca = o->tls_client_ca,
         .log_bytes = o->log_bytes ? o->log_bytes : LOG_BYTES,
         .retention_ms = o->retention_ms ? o->retention_ms : RETENTION_MS,
-        .check_full = o->check,
+        .check_full = o->check, .labels = o->labels.items,
+        .nlabels = o->labels.count, .domain = o->domain,
     };
     struct err err = { 0 };
     int rc = set_log(c, o);
 
     if (rc == 0)
         rc = check_listen(c, o);
+    if (rc == 0)
+        rc = check_labels(c, &o->labels);
     if (rc != 0)
         return rc;
     if (where_find_here(&named, &err) < 0)

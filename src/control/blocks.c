@@ -67,6 +67,24 @@ static void on_again(struct watch *w, void *arg)
     block_up(c, CONTROL_BLOCK, false);
 }
 
+/* What an operator says about the machine, beside what it has. */
+static void put_labels(const struct control_conf *conf, json_t *inventory)
+{
+    json_t *o = json_object();
+
+    for (size_t i = 0; i < conf->nlabels; i++) {
+        size_t n = strcspn(conf->labels[i], "=");
+        autofree char *key = mem_strn(conf->labels[i], n);
+
+        json_put_str(o, key, conf->labels[i] + n + 1);
+    }
+    if (conf->nlabels)
+        json_put(inventory, "labels", o);
+    else
+        json_decref(o);
+    json_put_str(inventory, "domain", conf->domain);
+}
+
 void blocks_up(const char *block, const char *token, const json_t *inventory,
                void *arg)
 {
@@ -75,6 +93,7 @@ void blocks_up(const char *block, const char *token, const json_t *inventory,
     free(map_set(c->tokens, block, mem_str(token)));
     json_decref(c->inventory);
     c->inventory = json_deep_copy(inventory);
+    put_labels(c->conf, c->inventory);
     watch_remove(c->again);
     c->again = NULL;
     block_up(c, block, true);

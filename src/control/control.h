@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -19,6 +20,9 @@ struct control_conf {
     const char *pool;                  /* name of the local pool: "local" */
     const char *engine;                /* "local" or "fake" */
     const char *devices;               /* "none", "sim:4xH100-80GB" */
+    const char *const *labels;         /* "key=value", of this machine */
+    size_t nlabels;
+    const char *domain;                /* of the network; NULL: not told */
     const char *runner;                /* path of weir-runner; NULL: beside this program */
     const char *listen, *tls_cert, *tls_key, *tls_client_ca;  /* NULL: no TCP */
     uint64_t log_bytes;                /* kept per lease */

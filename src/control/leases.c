@@ -76,7 +76,7 @@ struct lease *leases_find(const struct control *c, const struct lease_key *k,
     if (!wl || k->task >= wl->spec->ntasks)
         return NULL;
     t = &wl->tasks[k->task];
-    if (!t->leases || t->gen != gen || k->rank >= t->spec->ranks)
+    if (!t->leases || t->gen != gen || k->rank >= t->ranks)
         return NULL;
     return &t->leases[k->rank];
 }
@@ -250,7 +250,7 @@ static void act_planned(struct control *c, const struct effect *f)
     struct task *t;
 
     /* Ending one may end the attempt, so look it up again each time. */
-    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->spec->ranks; i++)
+    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->ranks; i++)
         if (t->leases[i].state == LEASE_PLANNED)
             leases_order(c, &t->leases[i]);
 }
@@ -259,7 +259,7 @@ static void act_stopping(struct control *c, const struct effect *f)
 {
     struct task *t;
 
-    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->spec->ranks; i++)
+    for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->ranks; i++)
         leases_stop(c, &t->leases[i]);
 }
 

@@ -85,7 +85,7 @@ json_t *order_json(const struct control *c, const struct lease *l)
     json_put(o, "user", user_json(&t->workload->user));
     json_put_u64(o, "cpus_milli", s->cpu_milli);
     json_put_u64(o, "memory", s->memory);
-    json_put_u64(o, "ranks", s->ranks);
+    json_put_u64(o, "ranks", t->ranks);
     json_put_u64(o, "rank", l->rank);
     put_devices(o, l);
     if (s->ranks > 1)
