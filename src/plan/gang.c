@@ -230,6 +230,21 @@ static void empty(struct gang *g)
     g->score = 0;
 }
 
+/* How many more ranks of the part the tenant and those above may hold. */
+static uint32_t allowed(const struct gang *g, const struct part *q)
+{
+    uint32_t more = q->max - q->count;
+    uint64_t held = 0;
+
+    for (uint32_t k = 0; k < g->nplaces; k++)
+        held += g->s->shape->parts[g->places[k].part].need.gpu_milli;
+    while (more > 0 && q->devices > 0 &&
+           tenant_barred(g->s->item->tenant,
+                         held + (uint64_t) more * q->need.gpu_milli))
+        more--;
+    return more;
+}
+
 /* All parts at their least number, then more of the elastic ones. */
 static bool fill(struct gang *g, const struct scope *c)
 {
@@ -243,7 +258,7 @@ static bool fill(struct gang *g, const struct scope *c)
     }
     for (uint32_t k = 0; k < s->nparts; k++)
         if (s->parts[k].max > s->parts[k].count)
-            (void) fill_part(g, c, k, s->parts[k].max - s->parts[k].count);
+            (void) fill_part(g, c, k, allowed(g, &s->parts[k]));
     return true;
 }
 

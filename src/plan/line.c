@@ -580,6 +580,22 @@ void line_room(struct plan *p, const struct plan_node *n)
         wake_bound(p, n);
 }
 
+/* Those with a rank that has no device look again. */
+void line_cpus(struct plan *p)
+{
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+        bool alone = false;
+
+        for (uint32_t n = 0; n < s->nparts; n++)
+            alone |= s->parts[n].devices == 0;
+        if (!alone)
+            continue;
+        s->nowhere_at = 0;
+        wake_all(p, s);
+    }
+}
+
 void line_tenant(struct plan *p, struct plan_tenant *t)
 {
     (void) t;
@@ -735,10 +751,23 @@ static bool make_room(struct plan *p, struct queue *q,
     return false;
 }
 
+/* Can it never start?  Good until a node of another kind comes. */
+static bool never(const struct plan *p, struct shape *s,
+                  const struct plan_item *i)
+{
+    if (s->never_at != p->pool->changes) {
+        s->never = plan_never(p, i) != REASON_NONE;
+        s->never_at = p->pool->changes;
+    }
+    return s->never;
+}
+
 bool line_next(struct plan *p, struct plan_decision *ret)
 {
     struct queue *q;
 
+    if (score_changed(p))
+        line_cpus(p);
     while ((q = first_queue(p))) {
         struct plan_item *head = heap_top(&q->items);
         bool fits;
@@ -752,6 +781,8 @@ bool line_next(struct plan *p, struct plan_decision *ret)
             return true;
         if (q->parked == PARKED_NOT && make_room(p, q, ret))
             return true;
+        if (head->promoted && !never(p, q->shape, head))
+            promise_for(p, head);
         stand_back(p, q, fits);
     }
     return false;
@@ -780,22 +811,13 @@ static const struct plan_item *wants(const struct shape *s)
     return NULL;
 }
 
-/* Can it never start?  Good until a node of another kind comes. */
-static bool never(const struct plan *p, struct shape *s,
-                  const struct plan_item *i)
-{
-    if (s->never_at != p->pool->changes) {
-        s->never = plan_never(p, i) != REASON_NONE;
-        s->never_at = p->pool->changes;
-    }
-    return s->never;
-}
-
 enum demand line_demand(struct plan *p, bool cpus)
 {
     static const struct place_opts any = { .ignore_promises = true };
     enum demand demand = DEMAND_NONE;
 
+    if (score_changed(p))
+        line_cpus(p);
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
         const struct plan_item *i;

@@ -54,7 +54,7 @@ bool place_fits(const struct plan *p, const struct plan_node *n,
         !need_matches_node(n, q))
         return false;
     if (q->devices == 0)
-        return true;
+        return closed || !score_keeps(p, n, q, 1);
     if (!place_family(n->family, q))
         return false;
     if (n->family->uniform)
@@ -65,6 +65,23 @@ bool place_fits(const struct plan *p, const struct plan_node *n,
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+/* As many as the CPUs of which none is kept for devices do for. */
+static uint32_t unkept(const struct plan *p, const struct plan_node *n,
+                       const struct part *q, uint32_t ranks)
+{
+    uint32_t low = 0;
+
+    while (low < ranks) {
+        uint32_t mid = ranks - (ranks - low) / 2;
+
+        if (score_keeps(p, n, q, mid))
+            ranks = mid - 1;
+        else
+            low = mid;
+    }
+    return low;
 }
 
 uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
@@ -79,7 +96,7 @@ uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
     if (q->need.memory)
         ranks = smaller(ranks, n->memory_free / q->need.memory);
     if (q->devices == 0)
-        return (uint32_t) ranks;
+        return closed ? (uint32_t) ranks : unkept(p, n, q, (uint32_t) ranks);
     for (uint32_t k = 0; k < n->ndevices; k++)
         if (n->devices[k].open && need_matches_device(p, &n->devices[k], q))
             devices += n->devices[k].free_milli / q->milli;
@@ -298,10 +315,14 @@ static bool find_back(struct search *s, struct plan_place **ret,
                       uint32_t *ret_n, double *ret_score)
 {
     const struct plan_item *i = s->item;
-    struct plan_place *list = mem_array(i->nplaces, sizeof *list);
+    struct plan_place *list;
     uint32_t n = 0;
     double sum = 0, score;
 
+    if (tenant_barred(i->tenant, places_milli(s->shape, i->places,
+                                              i->nplaces)))
+        return false;
+    list = mem_array(i->nplaces, sizeof *list);
     while (n < i->nplaces) {
         s->part = &s->shape->parts[i->places[n].part];
         if (!place_try(s, i->places[n].node, &list[n], &score))

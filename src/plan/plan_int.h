@@ -29,6 +29,12 @@ struct paper;
 
 /* ---- needs, interned ---- */
 
+/* score.c: are there nodes where a rank without a device starves none? */
+struct home {
+    uint64_t at;                       /* when that was found out */
+    bool there;
+};
+
 struct part {
     struct plan_need need;             /* owned */
     uint32_t count, max;
@@ -36,6 +42,7 @@ struct part {
     uint32_t milli;                    /* of each: 1000, or the fraction */
     uint64_t models;                   /* bit k: model k will do; see shape.c */
     struct typical *typical;           /* score.c: what it counts as */
+    struct home *home;                 /* of a rank without a device */
 };
 
 /* What an item needs, all of it.  Items of equal needs share one. */
@@ -250,6 +257,10 @@ void score_count(struct plan *p, struct shape *s, int more); /* items of it */
 double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
+/* Are CPUs of that node kept for its devices from a rank without one? */
+bool score_keeps(const struct plan *p, const struct plan_node *n,
+                 const struct part *part, uint32_t ranks);
+bool score_changed(struct plan *p);                /* ... was that, since? */
 void score_policy(struct plan *p);                 /* ratings may have changed */
 double score_rating(const struct plan *p, uint16_t model); /* by its number */
 
@@ -279,6 +290,7 @@ void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed 
  * Its places are p->next.
  */
 bool line_next(struct plan *p, struct plan_decision *ret);
+void line_cpus(struct plan *p);                    /* other ones are kept */
 void line_chance(struct plan *p, const struct plan_item *i); /* may now give way */
 bool item_before(const struct plan *p, const struct plan_item *a,
                  const struct plan_item *b);
@@ -302,6 +314,7 @@ void promise_drop(struct plan *p, struct plan_item *i);
 /* Is the node kept from the item by somebody's reservation or a window? */
 bool promise_bars(struct plan *p, const struct plan_item *i,
                   const struct plan_node *n);
+void promise_node_gone(struct plan *p, const struct plan_node *n);
 void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
 uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
 
@@ -327,6 +340,8 @@ void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
  * every size comes and goes by itself.
  */
 bool room_moves(const struct plan *p);
+/* A suspended one that does not roam goes on where it was. */
+bool room_own_node(const struct plan_item *i, const struct plan_node *n);
 /* What leaves: does its room go to the item?  (Or to nobody yet.) */
 bool room_left_to(const struct plan *p, const struct plan_item *leaving,
                   const struct plan_item *i);

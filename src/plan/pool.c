@@ -583,12 +583,14 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
 {
     assert(n->nitems == 0);
     room_node_gone(p, n);
+    promise_node_gone(p, n);
     meter_all(p, n, -1);
     family_leave(n);
     kind_leave(p, n);
     p->nodes[n->index] = NULL;
     p->pool->live--;
     p->pool->changes++;
+    line_cpus(p);
     p->bytes -= sizeof *n + n->ndevices * sizeof(*n->devices);
     node_free(n);
 }

@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Claims: room that is being made.
@@ -60,44 +61,77 @@ static uint32_t *room_slot(void *item)
     return &((struct plan_item *) item)->room_slot;
 }
 
-static struct running_set *get_set(struct rooms *r, const struct plan_item *i,
-                                   uint8_t level)
+/* Whose go first: the lowest priority, then the latest level. */
+static int set_order(const struct running_set *s, const struct plan_item *i,
+                     uint8_t level)
 {
-    struct running_set *s;
+    if (s->priority != i->priority)
+        return s->priority < i->priority ? -1 : 1;
+    if (s->level != level)
+        return s->level > level ? -1 : 1;
+    return s->tenant == i->tenant ? 0 : strcmp(s->tenant->name,
+                                               i->tenant->name);
+}
 
-    for (uint32_t k = 0; k < r->nsets; k++) {
-        s = &r->sets[k];
-        if (s->priority == i->priority && s->level == level &&
-            s->tenant == i->tenant)
-            return s;
+/* Where the set is, or is to be. */
+static uint32_t find_set(const struct rooms *r, const struct plan_item *i,
+                         uint8_t level, bool *ret)
+{
+    uint32_t low = 0, high = r->nsets;
+
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+        int c = set_order(&r->sets[mid], i, level);
+
+        if (c == 0) {
+            *ret = true;
+            return mid;
+        }
+        if (c < 0)
+            low = mid + 1;
+        else
+            high = mid;
     }
-    r->sets = mem_grow(r->sets, r->nsets + 1, sizeof(*r->sets));
-    s = &r->sets[r->nsets++];
-    *s = (struct running_set) {
-        .priority = i->priority, .level = level, .tenant = i->tenant,
-        .items = { .before = latest, .slot = room_slot },
-    };
-    return s;
+    *ret = false;
+    return low;
 }
 
 static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
 {
-    struct running_set *s = get_set(p->rooms, i, level);
+    struct rooms *r = p->rooms;
+    bool there;
+    uint32_t at = find_set(r, i, level, &there);
 
-    heap_add(&s->items, i);
-    s->milli += i->held_milli;
+    if (!there) {
+        if (r->nsets == r->sets_cap) {
+            r->sets_cap = r->sets_cap ? 2 * r->sets_cap : 16;
+            r->sets = mem_grow(r->sets, r->sets_cap, sizeof(*r->sets));
+        }
+        memmove(&r->sets[at + 1], &r->sets[at],
+                (r->nsets++ - at) * sizeof(*r->sets));
+        r->sets[at] = (struct running_set) {
+            .priority = i->priority, .level = level, .tenant = i->tenant,
+            .items = { .before = latest, .slot = room_slot },
+        };
+    }
+    heap_add(&r->sets[at].items, i);
+    r->sets[at].milli += i->held_milli;
 }
 
 static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
 {
-    struct running_set *s = get_set(p->rooms, i, level);
+    struct rooms *r = p->rooms;
+    bool there;
+    uint32_t at = find_set(r, i, level, &there);
 
-    heap_remove(&s->items, i);
-    s->milli -= i->held_milli;
-    if (s->items.count > 0)
+    assert(there);
+    heap_remove(&r->sets[at].items, i);
+    r->sets[at].milli -= i->held_milli;
+    if (r->sets[at].items.count > 0)
         return;
-    heap_free(&s->items);
-    *s = p->rooms->sets[--p->rooms->nsets];
+    heap_free(&r->sets[at].items);
+    memmove(&r->sets[at], &r->sets[at + 1],
+            (--r->nsets - at) * sizeof(*r->sets));
 }
 
 /* It stands in a set from when it has run for long enough. */
@@ -415,18 +449,27 @@ static bool open_all(const struct claim *c)
     return true;
 }
 
+/* What was made for it is there: it goes where it is best now, which a plan
+ * that does not remember the search finds as well.
+ */
 static bool start_claimant(struct plan *p, const struct claim *c,
                            struct plan_decision *ret)
 {
+    static const struct place_opts none;
+
     if (c->nvictims > 0 || c->loose || !item_waits(c->claimant) ||
-        tenant_barred(c->claimant->tenant, c->claimant->shape->gpu_milli) ||
-        !has_all(p, c))
+        tenant_barred(c->claimant->tenant, c->claimant->shape->gpu_milli))
         return false;
-    p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
+    if (!place_find(p, c->claimant, &none, &p->next, &ret->nplaces,
+                    &ret->score)) {
+        if (!has_all(p, c))
+            return false;
+        p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
+        ret->nplaces = c->nplaces;
+    }
     ret->what = PLAN_START;
     ret->item = c->claimant;
     ret->places = p->next;
-    ret->nplaces = c->nplaces;
     return true;
 }
 

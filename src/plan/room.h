@@ -43,8 +43,8 @@ struct rooms {
     struct claim *claims;              /* the oldest first */
     uint32_t nclaims;
     struct claim *draft;               /* decided, not begun */
-    struct running_set *sets;
-    uint32_t nsets;
+    struct running_set *sets;          /* who goes first first: see room.c */
+    uint32_t nsets, sets_cap;
 };
 
 /* Who must go for the item to start, and where it starts then: at least one

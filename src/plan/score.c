@@ -41,6 +41,8 @@ struct scorer {
     uint32_t nall, cap;
     uint64_t cpu, milli;               /* of all ranks with devices */
     double cpu_per_milli;              /* rounded */
+    uint32_t ratios;                   /* how often that changed */
+    bool changed;                      /* ... since the line was told */
     struct frag_types types;           /* the first TYPES of them */
     uint64_t epoch;                    /* how often `types` was made */
     bool stale;
@@ -134,8 +136,57 @@ void score_count(struct plan *p, struct shape *s, int more)
         c->milli += ranks * q->devices * q->milli;
     }
     ratio = c->milli ? round_ratio((double) c->cpu / (double) c->milli) : 0;
-    c->stale |= ratio < c->cpu_per_milli || ratio > c->cpu_per_milli;
+    if (ratio >= c->cpu_per_milli && ratio <= c->cpu_per_milli)
+        return;
     c->cpu_per_milli = ratio;
+    c->stale = c->changed = true;
+    c->ratios++;
+}
+
+bool score_changed(struct plan *p)
+{
+    bool changed = p->scorer->changed;
+
+    p->scorer->changed = false;
+    return changed;
+}
+
+/* CPUs that typical work on the node's devices leaves. */
+static double spare(const struct plan *p, const struct plan_node *n)
+{
+    return (double) n->cpu_milli -
+           (double) n->ndevices * FRAG_WHOLE * p->scorer->cpu_per_milli;
+}
+
+static bool has_home(const struct plan *p, const struct part *q)
+{
+    uint64_t at = p->pool->changes << 32 | p->scorer->ratios;
+
+    if (q->home->at == at)
+        return q->home->there;
+    q->home->at = at;
+    q->home->there = false;
+    for (uint32_t k = 0; k < p->pool->nkinds && !q->home->there; k++) {
+        const struct plan_node *like = &p->pool->kinds[k]->like;
+
+        q->home->there = spare(p, like) >= (double) q->need.cpu_milli &&
+                         like->memory >= q->need.memory &&
+                         need_matches_node(like, q);
+    }
+    return q->home->there;
+}
+
+/* Where there are CPUs that no device needs, work without a device waits for
+ * those.  Where there are none it takes what it finds.
+ */
+bool score_keeps(const struct plan *p, const struct plan_node *n,
+                 const struct part *part, uint32_t ranks)
+{
+    if (part->devices > 0 || n->ndevices == 0 ||
+        p->scorer->cpu_per_milli <= 0 || !has_home(p, part))
+        return false;
+    return (double) (n->cpu_alone + ranks * part->need.cpu_milli) >
+           spare(p, n);
 }
 
 /* The bits in the order of the models' names: numbers are given as models come,

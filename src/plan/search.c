@@ -72,15 +72,22 @@ static bool may_reclaim(const struct plan *p, const struct plan_item *i,
                         const struct plan_item *v)
 {
     return p->policy.reclaim && i->tenant != v->tenant &&
+           i->priority >= v->priority &&
            tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
            v->held_milli > 0 && over_quota(v->tenant);
+}
+
+/* Far enough to ask one of that level to give way. */
+static bool is_ahead(const struct plan_item *i, uint8_t level)
+{
+    return level >= (i->promoted ? 0 : i->level) + PREDICT_GIVE_WAY;
 }
 
 static bool may_turn(const struct plan *p, const struct plan_item *i,
                      const struct plan_item *v, enum plan_yield how)
 {
     if (p->policy.turns == TURNS_OFF || i->priority != v->priority ||
-        v->level <= (i->promoted ? 0 : i->level))
+        !is_ahead(i, v->level))
         return false;
     if (how == YIELD_KILL ||
         (how == YIELD_CHECKPOINT && p->policy.turns != TURNS_CHECKPOINT))
@@ -445,7 +452,7 @@ static void settle(struct hunt *s, struct paper_node *at, uint32_t part)
     add_place(s, &place);
 }
 
-static bool own_node(const struct plan_item *i, const struct plan_node *n)
+bool room_own_node(const struct plan_item *i, const struct plan_node *n)
 {
     if (!i->places || i->places[0].node->roams)
         return true;
@@ -463,7 +470,7 @@ static struct paper_node *cheapest(struct hunt *s, uint32_t part)
     for (uint32_t k = 0; k < s->paper.count; k++) {
         struct paper_node *at = &s->paper.nodes[k];
 
-        if (at->barred || !own_node(s->i, at->node))
+        if (at->barred || !room_own_node(s->i, at->node))
             continue;
         if (at->stale) {
             at->cost = cost_here(s, at, part);
@@ -507,11 +514,12 @@ static bool outranks(const struct plan *p, const struct plan_item *i,
     if (i->priority > set->priority)
         return true;
     if (p->policy.reclaim && i->tenant != set->tenant &&
+        i->priority >= set->priority &&
         tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
         over_quota(set->tenant))
         return true;
     return i->priority == set->priority && p->policy.turns != TURNS_OFF &&
-           set->level > (i->promoted ? 0 : i->level) &&
+           is_ahead(i, set->level) &&
            tenant_order(p, i->tenant, set->tenant) <= 0;
 }
 
@@ -525,7 +533,7 @@ static bool hopeful(const struct plan *p, const struct plan_item *i,
     *ret_moves = room_moves(p) && milli >= 1000 && want > 0;
     if (*ret_moves && milli >= want)
         return true;
-    for (uint32_t k = 0; k < p->rooms->nsets; k++)
+    for (uint32_t k = 0; k < p->rooms->nsets && !(any && milli >= want); k++)
         if (outranks(p, i, &p->rooms->sets[k])) {
             milli += p->rooms->sets[k].milli;
             any = true;
@@ -560,17 +568,6 @@ static uint32_t first_of(const struct heap *h, struct plan_item **ret,
     return n;
 }
 
-/* Whose go first: the lowest priority, then the latest level. */
-static bool set_before(const struct running_set *a,
-                       const struct running_set *b)
-{
-    if (a->priority != b->priority)
-        return a->priority < b->priority;
-    if (a->level != b->level)
-        return a->level > b->level;
-    return strcmp(a->tenant->name, b->tenant->name) < 0;
-}
-
 static uint32_t add_node(struct plan_node **nodes, uint32_t n,
                          struct plan_node *node)
 {
@@ -585,29 +582,22 @@ static uint32_t add_node(struct plan_node **nodes, uint32_t n,
 static uint32_t some_nodes(const struct plan *p, const struct plan_item *i,
                            struct plan_node **ret)
 {
-    const struct running_set *last = NULL;
     struct plan_item *victims[ROOM_VICTIMS];
     uint32_t n = 0, got = 0;
 
-    while (got < ROOM_VICTIMS) {
-        const struct running_set *best = NULL;
+    for (uint32_t k = 0; k < p->rooms->nsets && got < ROOM_VICTIMS; k++) {
+        const struct running_set *set = &p->rooms->sets[k];
         uint32_t count;
 
-        for (uint32_t k = 0; k < p->rooms->nsets; k++) {
-            const struct running_set *s = &p->rooms->sets[k];
-
-            if ((!last || set_before(last, s)) &&
-                (!best || set_before(s, best)) && outranks(p, i, s))
-                best = s;
-        }
-        if (!best)
+        if (set->priority > i->priority)
             break;
-        count = first_of(&best->items, victims, ROOM_VICTIMS - got);
-        for (uint32_t k = 0; k < count; k++)
-            if (victims[k]->places[0].node->open)
-                n = add_node(ret, n, victims[k]->places[0].node);
+        if (!outranks(p, i, set))
+            continue;
+        count = first_of(&set->items, victims, ROOM_VICTIMS - got);
+        for (uint32_t v = 0; v < count; v++)
+            if (victims[v]->places[0].node->open)
+                n = add_node(ret, n, victims[v]->places[0].node);
         got += count;
-        last = best;
     }
     return n;
 }

@@ -189,6 +189,8 @@ static void make_part(struct plan *p, struct part *q,
         q->milli = n->gpu_milli;
     }
     part_models(p, q);
+    if (q->devices == 0)
+        q->home = mem_new(sizeof(*q->home));
 }
 
 static struct shape **bucket(const struct plan *p, uint64_t hash)
@@ -259,6 +261,7 @@ static void unmake(struct plan *p, struct shape *s)
     for (uint32_t k = 0; k < s->nparts; k++) {
         free_texts(s->parts[k].need.models, s->parts[k].need.nmodels);
         free_texts(s->parts[k].need.labels, s->parts[k].need.nlabels);
+        free(s->parts[k].home);
     }
     free(s->parts);
     free(s);
