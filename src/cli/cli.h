@@ -71,10 +71,11 @@ struct verb {
     unsigned min_args, max_args;
     enum verb_arg arg;
     bool command;                      /* takes "-- COMMAND ARGS..." */
+    bool reports;                      /* -o csv and -o html as well */
     int (*run)(struct cli *c, const void *opts);
 };
 
-enum cli_out { OUT_TABLE, OUT_WIDE, OUT_JSON };
+enum cli_out { OUT_TABLE, OUT_WIDE, OUT_JSON, OUT_CSV, OUT_HTML };
 
 struct cli {
     const struct verb *verb;

@@ -132,17 +132,20 @@ static int set_own(struct cli *c, const struct opt *o, const char *value,
 
 static int set_output(struct cli *c, const char *value)
 {
-    static const char *const names[] = { "table", "wide", "json" };
+    static const char *const names[] = { "table", "wide", "json", "csv",
+                                         "html" };
+    bool reports = c->verb && c->verb->reports;
 
     for (size_t i = 0; i < array_size(names); i++) {
-        if (strcmp(value, names[i]) == 0) {
+        if (strcmp(value, names[i]) == 0 && (i <= OUT_JSON || reports)) {
             c->out = (enum cli_out) i;
             return 0;
         }
     }
     return cli_fail(c, CLI_USAGE,
-                    "--output: unknown format '%s'; expected table, wide or "
-                    "json", value);
+                    "--output: unknown format '%s'; expected %s", value,
+                    reports ? "table, wide, json, csv or html"
+                            : "table, wide or json");
 }
 
 static int set_common(struct cli *c, const struct opt *o, const char *value)

@@ -1,15 +1,21 @@
 #include "cli/verbs.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "sim/cluster.h"
+#include "sim/report.h"
 #include "sim/run.h"
 #include "sim/trace.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { OUT_LIMIT = 64 * 1024 * 1024 };
 
 struct run_opts {
     const char *trace, *nodes, *quotas, *policy, *resume;
@@ -54,12 +60,15 @@ static json_t *quality_json(const struct predict_quality *q)
     return j;
 }
 
-static json_t *run_json(const struct run_opts *o, const struct run_result *r)
+struct number {
+    const char *name;
+    double value;
+};
+enum { NUMBERS = 17, MURI_NUMBERS = 10 };
+
+static void numbers_of(const struct run_result *r, struct number *ret)
 {
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
+    const struct number list[NUMBERS] = {
         { "avg_jct_s", r->avg_jct }, { "p50_jct_s", r->p50_jct },
         { "p99_jct_s", r->p99_jct }, { "avg_wait_s", r->avg_wait },
         { "p50_wait_s", r->p50_wait }, { "p90_wait_s", r->p90_wait },
@@ -70,20 +79,83 @@ static json_t *run_json(const struct run_opts *o, const struct run_result *r)
         { "waste_usable", r->waste_usable }, { "overhead", r->overhead },
         { "wr", r->waste + r->idle_frag },
     };
-    /* Muri's rules give times and no shares. */
-    size_t n = o->muri ? 10 : array_size(numbers);
+
+    memcpy(ret, list, sizeof list);
+}
+
+static json_t *run_json(const struct run_opts *o, const struct report_run *run)
+{
+    const struct run_result *r = &run->result;
+    struct number numbers[NUMBERS];
     json_t *j = json_object();
 
-    json_put_str(j, "policy", o->policy);
+    numbers_of(r, numbers);
+    json_put_str(j, "policy", run->policy);
     json_put_str(j, "nodes", o->nodes);
     json_put_u64(j, "jobs", r->jobs);
-    for (size_t i = 0; i < n; i++)
+    /* Muri's rules give times and no shares. */
+    for (size_t i = 0; i < (o->muri ? MURI_NUMBERS : NUMBERS); i++)
         json_put(j, numbers[i].name, json_real(numbers[i].value));
     if (!o->muri)
         json_put_u64(j, "preemptions", r->preemptions);
     if (r->quality.ends > 0)
         json_put(j, "prediction", quality_json(&r->quality));
     return j;
+}
+
+/* ---- on standard output ---- */
+
+static int print_jsons(const struct cli *c, const struct run_opts *o,
+                       const struct report_run *runs, size_t n)
+{
+    autojson json_t *all = n == 1 ? run_json(o, runs) : json_object();
+    json_t *list;
+
+    if (n > 1) {
+        list = json_array();
+        json_put(all, "items", list);
+        for (size_t i = 0; i < n; i++)
+            (void) json_array_append_new(list, run_json(o, &runs[i]));
+    }
+    return print_json(c, all);
+}
+
+static int print_csv(const struct cli *c, const struct run_opts *o,
+                     const struct report_run *runs, size_t n)
+{
+    autobuf struct buf b = BUF_INIT(OUT_LIMIT);
+    struct number numbers[NUMBERS];
+    size_t count = o->muri ? MURI_NUMBERS : NUMBERS;
+
+    for (size_t i = 0; i < n; i++) {
+        numbers_of(&runs[i].result, numbers);
+        if (i == 0) {
+            buf_str(&b, "policy,nodes,jobs");
+            for (size_t k = 0; k < count; k++)
+                buf_printf(&b, ",%s", numbers[k].name);
+            buf_str(&b, ",preemptions\n");
+        }
+        buf_printf(&b, "%s,%s,%zu", runs[i].policy, o->nodes,
+                   runs[i].result.jobs);
+        for (size_t k = 0; k < count; k++)
+            buf_printf(&b, ",%.6f", numbers[k].value);
+        buf_printf(&b, ",%llu\n",
+                   (unsigned long long) runs[i].result.preemptions);
+    }
+    return print_buf(c, &b);
+}
+
+static int print_html(const struct cli *c, const struct run_opts *o,
+                      const struct report_run *runs, size_t n)
+{
+    autobuf struct buf b = BUF_INIT(OUT_LIMIT);
+    const char *slash = strrchr(o->trace, '/');
+
+    report_html(slash ? slash + 1 : o->trace, o->nodes, runs, n, &b);
+    if (b.over)
+        return cli_fail(c, CLI_BROKEN, "the report is longer than %d bytes",
+                        OUT_LIMIT);
+    return print_buf(c, &b);
 }
 
 static void add_span(struct table *t, const char *what, double mean,
@@ -96,19 +168,14 @@ static void add_span(struct table *t, const char *what, double mean,
                  human_span((uint64_t) (high * 1000), b));
 }
 
-static int print_run(const struct cli *c, const struct run_opts *o,
-                     const struct run_result *r)
+static int print_one(const struct cli *c, const struct run_opts *o,
+                     const struct report_run *run)
 {
+    const struct run_result *r = &run->result;
     char buf[HUMAN_SIZE];
-    struct table *t;
+    struct table *t = sheet_new();
 
-    if (c->out == OUT_JSON) {
-        autojson json_t *j = run_json(o, r);
-
-        return print_json(c, j);
-    }
-    t = sheet_new();
-    sheet_add(t, "policy", o->policy);
+    sheet_add(t, "policy", run->policy);
     sheet_add(t, "jobs", human_count(r->jobs, buf));
     add_span(t, "completion", r->avg_jct, r->p99_jct);
     add_span(t, "waiting", r->avg_wait, r->p99_wait);
@@ -124,25 +191,138 @@ static int print_run(const struct cli *c, const struct run_opts *o,
     return print_sheet(c, t);
 }
 
-static int play_run(const struct cli *c, const struct run_opts *o,
-                    const struct run_options *how)
+static const struct table_column run_columns[] = {
+    { .name = "POLICY" }, { .name = "COMPLETION", .right = true },
+    { .name = "WAIT", .right = true }, { .name = "WAIT P99", .right = true },
+    { .name = "IN USE", .right = true }, { .name = "WR", .right = true },
+    { .name = "PREEMPTIONS", .right = true }, { .name = NULL },
+};
+
+static int print_several(const struct cli *c, const struct report_run *runs,
+                         size_t n)
+{
+    struct table *t = table_new(run_columns);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct run_result *r = &runs[i].result;
+        const double spans[] = { r->avg_jct, r->avg_wait, r->p99_wait };
+        const double shares[] = { r->util, r->waste + r->idle_frag };
+        char buf[HUMAN_SIZE];
+
+        table_add(t, STYLE_BOLD, runs[i].policy);
+        for (size_t k = 0; k < array_size(spans); k++)
+            table_add(t, STYLE_PLAIN,
+                      human_span((uint64_t) (spans[k] * 1000), buf));
+        for (size_t k = 0; k < array_size(shares); k++)
+            table_printf(t, STYLE_PLAIN, "%.2f%%", 100 * shares[k]);
+        table_add(t, STYLE_PLAIN, human_count(r->preemptions, buf));
+    }
+    return print_table(c, t);
+}
+
+static int print_runs(const struct cli *c, const struct run_opts *o,
+                      const struct report_run *runs, size_t n)
+{
+    switch (c->out) {
+    case OUT_JSON:
+        return print_jsons(c, o, runs, n);
+    case OUT_CSV:
+        return print_csv(c, o, runs, n);
+    case OUT_HTML:
+        return print_html(c, o, runs, n);
+    case OUT_TABLE:
+    case OUT_WIDE:
+        break;
+    }
+    return n == 1 ? print_one(c, o, runs) : print_several(c, runs, n);
+}
+
+/* ---- the run ---- */
+
+static void show_progress(double done, void *arg)
+{
+    const struct report_run *run = arg;
+    char bar[31] = { 0 };
+
+    memset(bar, '.', sizeof bar - 1);
+    memset(bar, '#', (size_t) (done * (double) (sizeof bar - 1)));
+    (void) fprintf(stderr, "\r%-16s [%s] %3.0f %%", run->policy, bar,
+                   100 * done);
+}
+
+static void end_progress(void)
+{
+    (void) fprintf(stderr, "\r\033[K");
+}
+
+static int play_all(const struct cli *c, const struct run_opts *o,
+                    struct run_options *how, struct report_run *runs,
+                    size_t n)
 {
     struct cluster cluster = { 0 };
     struct trace trace = { 0 };
-    struct run_result r;
+    bool bar = isatty(STDERR_FILENO) == 1;
     struct err err;
     int rc;
 
     if (cluster_parse(o->nodes, &cluster, &err) < 0)
         return cli_fail(c, CLI_USAGE, "--nodes: %s", err.text);
     rc = read_trace(c, o, &trace);
-    if (rc == 0 && run_trace(&trace, &cluster, how, &r, &err) < 0)
-        rc = cli_fail(c, CLI_DOCUMENT, "%s", err.text);
-    else if (rc == 0)
-        rc = print_run(c, o, &r);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        how->policy = run_policy_find(runs[i].policy);
+        how->log = c->out == OUT_HTML ? &runs[i].log : NULL;
+        how->progress = bar ? show_progress : NULL;
+        how->arg = &runs[i];
+        rc = run_trace(&trace, &cluster, how, &runs[i].result, &err);
+        if (bar)
+            end_progress();
+        if (rc < 0)
+            rc = cli_fail(c, CLI_DOCUMENT, "%s", err.text);
+    }
     trace_free(&trace);
     cluster_free(&cluster);
     return rc;
+}
+
+/* "a,b,c", cut up, into runs. */
+static int split_policies(const struct cli *c, const struct run_opts *o,
+                          char *names, struct report_run *runs, size_t *ret_n)
+{
+    size_t n = 0;
+
+    for (char *at = names; at; n++) {
+        char *name = strsep(&at, ",");
+
+        if (n == REPORT_RUNS)
+            return cli_fail(c, CLI_USAGE, "--policy: at most %d at once",
+                            REPORT_RUNS);
+        if (!run_policy_find(name))
+            return cli_fail(c, CLI_USAGE, "--policy %s: there are %s", name,
+                            run_policy_names());
+        if (!o->quotas && strncmp(name, "quota-", 6) == 0)
+            return cli_fail(c, CLI_USAGE, "%s needs --quotas", name);
+        runs[n].policy = name;
+    }
+    *ret_n = n;
+    return 0;
+}
+
+static int check_resume(const struct cli *c, const struct run_opts *o,
+                        struct run_options *how)
+{
+    if (o->resume && strcmp(o->resume, "same-node") == 0)
+        how->same_node = true;
+    else if (o->resume && strcmp(o->resume, "anywhere") != 0)
+        return cli_fail(c, CLI_USAGE, "--resume %s: there are anywhere, "
+                        "same-node", o->resume);
+    if (how->same_node && strcmp(o->policy, "weir") != 0)
+        return cli_fail(c, CLI_USAGE, "--resume same-node: only with "
+                        "--policy weir");
+    if (o->pin && !o->quotas)
+        return cli_fail(c, CLI_USAGE, "--pin needs --quotas");
+    if (o->muri && c->out == OUT_HTML)
+        return cli_fail(c, CLI_USAGE, "--muri gives times only, no report");
+    return 0;
 }
 
 static int run_run(struct cli *c, const void *opts)
@@ -152,26 +332,24 @@ static int run_run(struct cli *c, const void *opts)
         .resume_cost = (double) o->suspend_ms / 1000, .pinned = o->pin,
         .muri = o->muri, .quotas = o->quotas != NULL,
     };
+    autofree char *names = mem_str(o->policy);
+    autofree struct report_run *runs = mem_array(REPORT_RUNS, sizeof *runs);
+    size_t n = 0;
+    int rc;
 
     if (!o->trace || !o->nodes || !o->policy)
         return cli_fail(c, CLI_USAGE, "--trace, --nodes and --policy are "
                         "needed");
-    how.policy = run_policy_find(o->policy);
-    if (!how.policy)
-        return cli_fail(c, CLI_USAGE, "--policy %s: there are %s", o->policy,
-                        run_policy_names());
-    if (!o->quotas && (o->pin || strncmp(o->policy, "quota-", 6) == 0))
-        return cli_fail(c, CLI_USAGE, "%s needs --quotas",
-                        o->pin ? "--pin" : o->policy);
-    if (o->resume && strcmp(o->resume, "same-node") == 0)
-        how.same_node = true;
-    else if (o->resume && strcmp(o->resume, "anywhere") != 0)
-        return cli_fail(c, CLI_USAGE, "--resume %s: there are anywhere, "
-                        "same-node", o->resume);
-    if (how.same_node && strcmp(o->policy, "weir") != 0)
-        return cli_fail(c, CLI_USAGE, "--resume same-node: only with "
-                        "--policy weir");
-    return play_run(c, o, &how);
+    rc = split_policies(c, o, names, runs, &n);
+    if (rc == 0)
+        rc = check_resume(c, o, &how);
+    if (rc == 0)
+        rc = play_all(c, o, &how, runs, n);
+    if (rc == 0)
+        rc = print_runs(c, o, runs, n);
+    for (size_t i = 0; i < n; i++)
+        run_log_free(&runs[i].log);
+    return rc;
 }
 
 #define AT(member) offsetof(struct run_opts, member)
@@ -180,7 +358,7 @@ static const struct opt run_options[] = {
       "of Philly or Muri", OPT_TEXT, AT(trace) },
     { "nodes", 0, "SPEC", "NODESxGPUS, or CLUSTERSxNODESxGPUS", OPT_TEXT,
       AT(nodes) },
-    { "policy", 0, "NAME", "fifo, fifo-backfill, easy, sjf, las, srtf, srsf, "
+    { "policy", 0, "NAMES", "one or several, \"a,b\": fifo, fifo-backfill, easy, sjf, las, srtf, srsf, "
       "quota-strict, quota-backfill, quota-borrow or weir", OPT_TEXT,
       AT(policy) },
     { "quotas", 0, "CSV", "tenant,nominal_gpus[,cluster]", OPT_TEXT,
@@ -200,13 +378,17 @@ static const struct opt run_options[] = {
 const struct verb verb_sim_run = {
     .name = "sim run",
     .summary = "replay a trace of jobs under a policy",
-    .usage = "--trace CSV --nodes SPEC --policy NAME [OPTIONS]",
+    .usage = "--trace CSV --nodes SPEC --policy NAMES [OPTIONS]",
     .about = "Jobs are gangs of whole GPUs on a virtual clock. Nothing real "
-             "is touched.",
+             "is touched. With -o html the answer is a page of charts that "
+             "needs nothing else, with -o csv a row for each policy.",
     .examples =
-        "weir sim run --trace jobs.csv --nodes 64x8 --policy fifo-backfill",
+        "weir sim run --trace jobs.csv --nodes 64x8 --policy weir\n"
+        "weir sim run --trace jobs.csv --nodes 64x8 --policy "
+        "fifo,easy,weir -o html > report.html",
     .opts = run_options,
     .size = sizeof(struct run_opts),
     .arg = ARG_FILE,
+    .reports = true,
     .run = run_run,
 };

@@ -197,6 +197,18 @@ static void submit_due(struct run *r)
     }
 }
 
+/* Submissions are most of the events, and they are counted. */
+static void say_progress(struct run *r)
+{
+    const struct run_options *o = r->options;
+    size_t step = r->trace->count / 200 + 1;
+
+    if (o->progress && r->next >= r->said + step) {
+        r->said = r->next;
+        o->progress((double) r->next / (double) r->trace->count, o->arg);
+    }
+}
+
 static void play(struct run *r)
 {
     for (;;) {
@@ -206,6 +218,7 @@ static void play(struct run *r)
             break;
         run_account(r, at);
         r->now = at;
+        say_progress(r);
         finish_due(r);
         submit_due(r);
         r->options->policy->pass(r);
@@ -336,6 +349,8 @@ static void fill_result(const struct run *r, struct run_result *ret)
     for (size_t i = 0; i < t->count; i++)
         ends[i] = r->jobs[i].end;
     run_times(t, ends, ret);
+    if (r->options->log)
+        run_log_end(r->options->log, t, ends);
     ret->preemptions = r->preemptions;
     if (all <= 0)
         return;
@@ -359,6 +374,8 @@ int run_trace(const struct trace *t, struct cluster *c,
         return run_muri(t, c, o, ret, err);
     open_run(&r);
     rc = check(&r, err);
+    if (rc == 0 && o->log)
+        run_log_init(o->log, t, c);
     if (rc == 0 && o->policy->open)
         rc = o->policy->open(&r, err);
     if (rc == 0) {

@@ -31,6 +31,23 @@ struct trace;
  */
 struct run_policy;
 
+/* What a report draws: the time from the first submission to the last in
+ * equal pieces, and what happened in each.
+ */
+enum { RUN_BUCKETS = 240, RUN_ROWS = 128 };
+
+struct run_log {
+    double from, width;                /* seconds */
+    uint32_t gpus, rows;               /* rows: nodes, or groups of them */
+    double shares[4][RUN_BUCKETS];     /* GPU-seconds in use; idle without
+                                          demand; fragmented; wasted */
+    double queue[RUN_BUCKETS];         /* waiting jobs times seconds */
+    double *busy;                      /* GPU-seconds, by row and piece */
+    double *waits;                     /* of each job, seconds */
+    size_t nwaits;
+};
+void run_log_free(struct run_log *l);
+
 struct run_options {
     const struct run_policy *policy;
     double resume_cost;                /* seconds, at each resume */
@@ -41,6 +58,10 @@ struct run_options {
      * with its overheads.  Shares of time are not worked out then.
      */
     bool muri;
+    struct run_log *log;               /* filled when not NULL; not by muri */
+    /* How much is done, from 0 to 1, now and then; may be NULL. */
+    void (*progress)(double done, void *arg);
+    void *arg;
 };
 
 struct run_result {

@@ -39,6 +39,7 @@ struct run {
     struct job *jobs;
     double now;
     size_t next;                       /* job to be submitted */
+    size_t said;                       /* of these, at the last progress */
     struct line line;                  /* the policy's; see run_policy */
     struct line running;               /* in no order */
     struct line bound;                 /* the same; they wait */
@@ -102,6 +103,15 @@ enum run_share {
 };
 /* Add up from now until `to`. */
 void run_account(struct run *r, double to);
+
+/* ---- what a report draws ---- */
+
+void run_log_init(struct run_log *l, const struct trace *t,
+                  const struct cluster *c);
+void run_log_add(struct run_log *l, const struct run *r, double to,
+                 enum run_share idle_as);
+void run_log_end(struct run_log *l, const struct trace *t,
+                 const double *ends);
 
 /* ---- results ---- */
 

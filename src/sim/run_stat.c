@@ -67,6 +67,7 @@ void run_account(struct run *r, double to)
 {
     unsigned idle = r->cluster->idle;
     double last = r->trace->jobs[r->trace->count - 1].submit, time;
+    enum run_share as = SHARE_NO_DEMAND;
     bool waits;
 
     if (to > last)
@@ -78,14 +79,17 @@ void run_account(struct run *r, double to)
                                    idle);
     if (r->options->resume_cost > 0)
         r->sums[SHARE_OVERHEAD] += overhead_time(r, to);
-    if (idle == 0)
-        return;
-    if (some_fits(r, &waits)) {
-        r->sums[SHARE_WASTE] += time * idle;
-        r->sums[SHARE_USABLE] += time * fillable(r);
-    } else {
-        r->sums[waits ? SHARE_FRAG : SHARE_NO_DEMAND] += time * idle;
+    if (idle > 0) {
+        if (some_fits(r, &waits)) {
+            as = SHARE_WASTE;
+            r->sums[SHARE_USABLE] += time * fillable(r);
+        } else if (waits) {
+            as = SHARE_FRAG;
+        }
+        r->sums[as] += time * idle;
     }
+    if (r->options->log)
+        run_log_add(r->options->log, r, to, as);
 }
 
 /* ---- results ---- */

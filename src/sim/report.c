@@ -1,0 +1,414 @@
+#include "sim/report.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes of a chart, in its own units. */
+enum { W = 720, H = 200, LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 24 };
+enum { PLOT_W = W - LEFT - RIGHT, PLOT_H = H - TOP - BOTTOM };
+enum { DAY = 24 * 60 * 60 };
+
+static const char STYLE[] =
+    ":root{--ink:#1c2733;--dim:#667485;--line:#dfe5ec;--page:#f6f8fa;"
+    "--card:#fff;--used:#2f6fd0;--free:#cfd8e3;--frag:#efa536;"
+    "--waste:#d4453c;--best:#147a45}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ef;--dim:#93a1b1;"
+    "--line:#2e3843;--page:#12171d;--card:#1a2129;--used:#5b97ee;"
+    "--free:#3a4653;--frag:#e9a53d;--waste:#ee6a60;--best:#5cc98f}}"
+    "*{box-sizing:border-box}body{margin:0;background:var(--page);"
+    "color:var(--ink);font:15px/1.5 system-ui,sans-serif}"
+    "main{max-width:1600px;margin:0 auto;padding:28px 20px 60px}"
+    "h1{font-size:24px;margin:0}h2{font-size:17px;margin:0 0 2px}"
+    "h3{font-size:13px;font-weight:600;margin:14px 0 2px}"
+    "p{margin:2px 0 16px;color:var(--dim)}"
+    ".card{background:var(--card);border:1px solid var(--line);"
+    "border-radius:10px;padding:16px 18px;margin:0 0 18px}"
+    ".side{display:grid;gap:18px;"
+    "grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr))}"
+    ".side .card{margin:0}.scroll{overflow-x:auto}"
+    "table{border-collapse:collapse;width:100%;"
+    "font-variant-numeric:tabular-nums}"
+    "th,td{text-align:right;padding:5px 10px;white-space:nowrap;"
+    "border-bottom:1px solid var(--line)}"
+    "th{font-weight:600;color:var(--dim);font-size:13px}"
+    "th:first-child,td:first-child{text-align:left;font-weight:600}"
+    "tr:last-child td{border-bottom:0}.best{color:var(--best);"
+    "font-weight:700}"
+    "svg,canvas{display:block;width:100%;height:auto}"
+    "canvas{image-rendering:pixelated;border-radius:4px}"
+    "text{font:11px system-ui,sans-serif;fill:var(--dim)}"
+    ".key{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;"
+    "color:var(--dim)}.key i{display:inline-block;width:11px;height:11px;"
+    "border-radius:3px;margin-right:6px;vertical-align:-1px}"
+    "@media print{body{background:#fff}}";
+
+static const char SCRIPT[] =
+    "for(const c of document.querySelectorAll('canvas')){"
+    "const w=+c.dataset.w,t=c.textContent.trim(),h=t.length/w,"
+    "g=c.getContext('2d'),s=getComputedStyle(document.documentElement),"
+    "k=8;c.width=w;c.height=h*k;"
+    "g.fillStyle=s.getPropertyValue('--free');g.fillRect(0,0,w,h*k);"
+    "g.fillStyle=s.getPropertyValue('--used');"
+    "for(let i=0;i<t.length;i++){g.globalAlpha=(+t[i])/9;"
+    "g.fillRect(i%w,Math.floor(i/w)*k,1,k-1)}}";
+
+static const struct {
+    const char *name, *color;
+} SHARES[] = {
+    { "in use", "--used" }, { "idle, nobody waits", "--free" },
+    { "idle, nobody who waits fits", "--frag" },
+    { "wasted: somebody who waits would fit", "--waste" },
+};
+
+/* Of one run among several. */
+static const char *const COLORS[REPORT_RUNS] = {
+    "#2f6fd0", "#d4453c", "#2a9d63", "#b565c9", "#e09422", "#18a3b4",
+    "#8a6d3b", "#7a8794",
+};
+
+static void put_escaped(struct buf *b, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '<')
+            buf_str(b, "&lt;");
+        else if (*s == '>')
+            buf_str(b, "&gt;");
+        else if (*s == '&')
+            buf_str(b, "&amp;");
+        else if (*s == '"')
+            buf_str(b, "&quot;");
+        else if ((unsigned char) *s >= ' ')
+            buf_char(b, *s);
+    }
+}
+
+/* "42 s", "12.3 min", "3.4 h", "5.6 d". */
+static void put_span(struct buf *b, double s)
+{
+    if (s < 100)
+        buf_printf(b, "%.0f s", s);
+    else if (s < 6000)
+        buf_printf(b, "%.1f min", s / 60);
+    else if (s < 2 * DAY)
+        buf_printf(b, "%.1f h", s / 3600);
+    else
+        buf_printf(b, "%.1f d", s / DAY);
+}
+
+/* ---- frames ---- */
+
+static void open_chart(struct buf *b, const char *what)
+{
+    buf_printf(b, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">",
+               W, H, what);
+}
+
+static double x_of(double share)
+{
+    return LEFT + share * PLOT_W;
+}
+
+static double y_of(double share)
+{
+    return TOP + (1 - share) * PLOT_H;
+}
+
+static void put_level(struct buf *b, double share)
+{
+    buf_printf(b, "<path d=\"M%d %.1fH%d\" stroke=\"var(--line)\"/>", LEFT,
+               y_of(share), W - RIGHT);
+}
+
+/* Days below the chart; so many that they can be read. */
+static void put_days(struct buf *b, const struct run_log *l)
+{
+    double span = l->width * RUN_BUCKETS, step = DAY;
+    const char *unit = "day";
+
+    if (span < 2 * DAY) {
+        step = 3600;
+        unit = "hour";
+    }
+    while (span / step > 8)
+        step *= 2;
+    for (double at = 0; at <= span && span > 0; at += step)
+        buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s "
+                   "%.0f</text>", x_of(at / span), H - 6, unit,
+                   at / (strcmp(unit, "day") == 0 ? DAY : 3600));
+}
+
+/* ---- utilisation ---- */
+
+static void put_area(struct buf *b, const double *low, const double *high,
+                     const char *color)
+{
+    buf_printf(b, "<path fill=\"var(%s)\" d=\"M", color);
+    for (int i = 0; i < RUN_BUCKETS; i++)
+        buf_printf(b, "%.1f %.1f ", x_of((i + 0.5) / RUN_BUCKETS),
+                   y_of(high[i]));
+    for (int i = RUN_BUCKETS; i-- > 0;)
+        buf_printf(b, "%.1f %.1f ", x_of((i + 0.5) / RUN_BUCKETS),
+                   y_of(low[i]));
+    buf_str(b, "Z\"/>");
+}
+
+/* Waste and fragments lie on what is in use: where they end, demand does. */
+static void put_shares(struct buf *b, const struct run_log *l)
+{
+    static const int order[] = { 0, 3, 2, 1 };
+    double low[RUN_BUCKETS] = { 0 }, high[RUN_BUCKETS] = { 0 };
+    double all = l->width * l->gpus;
+
+    open_chart(b, "utilisation");
+    for (size_t k = 0; k < array_size(order); k++) {
+        for (int i = 0; i < RUN_BUCKETS; i++) {
+            low[i] = high[i];
+            high[i] += all > 0 ? l->shares[order[k]][i] / all : 0;
+        }
+        put_area(b, low, high, SHARES[order[k]].color);
+    }
+    for (int k = 0; k <= 4; k++) {
+        put_level(b, k / 4.0);
+        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d %%"
+                   "</text>", LEFT - 6, y_of(k / 4.0) + 4, k * 25);
+    }
+    put_days(b, l);
+    buf_str(b, "</svg>");
+}
+
+static void put_key(struct buf *b)
+{
+    buf_str(b, "<div class=\"key\">");
+    for (size_t k = 0; k < array_size(SHARES); k++)
+        buf_printf(b, "<span><i style=\"background:var(%s)\"></i>%s</span>",
+                   SHARES[k].color, SHARES[k].name);
+    buf_str(b, "</div>");
+}
+
+/* ---- queue ---- */
+
+static double longest_queue(const struct report_run *runs, size_t n)
+{
+    double most = 1;
+
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < RUN_BUCKETS && runs[k].log.width > 0; i++)
+            most = fmax(most, runs[k].log.queue[i] / runs[k].log.width);
+    return most;
+}
+
+/* On the scale of the longest of all runs, so that they can be compared. */
+static void put_queue(struct buf *b, const struct run_log *l, double most)
+{
+    double zero[RUN_BUCKETS] = { 0 }, high[RUN_BUCKETS] = { 0 };
+
+    for (int i = 0; i < RUN_BUCKETS && l->width > 0; i++)
+        high[i] = l->queue[i] / l->width / most;
+    open_chart(b, "waiting jobs");
+    put_area(b, zero, high, "--frag");
+    for (int k = 0; k <= 2; k++) {
+        put_level(b, k / 2.0);
+        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f"
+                   "</text>", LEFT - 6, y_of(k / 2.0) + 4, most * k / 2);
+    }
+    put_days(b, l);
+    buf_str(b, "</svg>");
+}
+
+/* ---- nodes ---- */
+
+static void put_nodes(struct buf *b, const struct run_log *l)
+{
+    double full = l->rows ? l->width * l->gpus / l->rows : 0;
+
+    buf_printf(b, "<canvas data-w=\"%d\" role=\"img\" aria-label=\"use of "
+               "each node over time\">", RUN_BUCKETS);
+    for (size_t i = 0; i < (size_t) l->rows * RUN_BUCKETS; i++) {
+        double share = full > 0 ? l->busy[i] / full : 0;
+
+        buf_char(b, (char) ('0' + (int) lround(9 * fmin(share, 1))));
+    }
+    buf_str(b, "</canvas>");
+}
+
+/* ---- waits ---- */
+
+static int by_value(const void *va, const void *vb)
+{
+    double a = *(const double *) va, b = *(const double *) vb;
+
+    return (a > b) - (a < b);
+}
+
+enum { WAIT_LOW = 1, WAIT_DECADES = 7 };           /* 1 s to 1e7 s */
+
+static void put_cdf(struct buf *b, const struct run_log *l, const char *color)
+{
+    autofree double *sorted = mem_dup(l->waits, l->nwaits * sizeof(double));
+    size_t at = 0;
+
+    qsort(sorted, l->nwaits, sizeof *sorted, by_value);
+    buf_printf(b, "<path fill=\"none\" stroke-width=\"2\" stroke=\"%s\" "
+               "d=\"M", color);
+    for (int i = 0; i <= RUN_BUCKETS; i++) {
+        double share = (double) i / RUN_BUCKETS;
+        double wait = WAIT_LOW * pow(10, share * WAIT_DECADES);
+
+        while (at < l->nwaits && sorted[at] <= wait)
+            at++;
+        buf_printf(b, "%.1f %.1f ", x_of(share),
+                   y_of((double) at / (double) l->nwaits));
+    }
+    buf_str(b, "\"/>");
+}
+
+static void put_waits(struct buf *b, const struct report_run *runs, size_t n)
+{
+    static const double marks[] = { 1, 60, 3600, DAY, 7 * DAY };
+    static const char *const names[] = { "1 s", "1 min", "1 h", "1 day",
+                                         "1 week" };
+
+    buf_str(b, "<div class=\"card\"><h2>How long jobs waited</h2><p>Share of "
+            "jobs that waited no longer than this, suspended time "
+            "included.</p>");
+    open_chart(b, "distribution of waits");
+    for (int k = 0; k <= 4; k++) {
+        put_level(b, k / 4.0);
+        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d %%"
+                   "</text>", LEFT - 6, y_of(k / 4.0) + 4, k * 25);
+    }
+    for (size_t k = 0; k < array_size(marks); k++)
+        buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s"
+                   "</text>", x_of(log10(marks[k] / WAIT_LOW) / WAIT_DECADES),
+                   H - 6, names[k]);
+    for (size_t k = 0; k < n; k++)
+        put_cdf(b, &runs[k].log, COLORS[k]);
+    buf_str(b, "</svg><div class=\"key\">");
+    for (size_t k = 0; k < n; k++) {
+        buf_printf(b, "<span><i style=\"background:%s\"></i>", COLORS[k]);
+        put_escaped(b, runs[k].policy);
+        buf_str(b, "</span>");
+    }
+    buf_str(b, "</div></div>");
+}
+
+/* ---- numbers ---- */
+
+struct column {
+    const char *name;
+    size_t offset;                     /* of a double in run_result */
+    enum { SPAN, SHARE } kind;
+    bool more_is_better;
+};
+#define AT(member) offsetof(struct run_result, member)
+static const struct column COLUMNS[] = {
+    { "completion", AT(avg_jct), SPAN, false },
+    { "completion p99", AT(p99_jct), SPAN, false },
+    { "wait", AT(avg_wait), SPAN, false },
+    { "wait p99", AT(p99_wait), SPAN, false },
+    { "makespan", AT(makespan), SPAN, false },
+    { "in use", AT(util), SHARE, true },
+    { "resuming", AT(overhead), SHARE, false },
+    { "fragmented", AT(idle_frag), SHARE, false },
+    { "wasted", AT(waste), SHARE, false },
+};
+#undef AT
+
+static double value_of(const struct report_run *r, const struct column *c)
+{
+    double v;
+
+    memcpy(&v, (const char *) &r->result + c->offset, sizeof v);
+    return v;
+}
+
+static bool is_best(const struct report_run *runs, size_t n, size_t me,
+                    const struct column *c)
+{
+    double mine = value_of(&runs[me], c);
+
+    for (size_t k = 0; k < n; k++) {
+        double v = value_of(&runs[k], c);
+
+        if (c->more_is_better ? v > mine : v < mine)
+            return false;
+    }
+    return n > 1;
+}
+
+static void put_row(struct buf *b, const struct report_run *runs, size_t n,
+                    size_t me)
+{
+    buf_str(b, "<tr><td>");
+    put_escaped(b, runs[me].policy);
+    buf_str(b, "</td>");
+    for (size_t k = 0; k < array_size(COLUMNS); k++) {
+        double v = value_of(&runs[me], &COLUMNS[k]);
+
+        buf_printf(b, "<td%s>", is_best(runs, n, me, &COLUMNS[k])
+                                ? " class=\"best\"" : "");
+        if (COLUMNS[k].kind == SPAN)
+            put_span(b, v);
+        else
+            buf_printf(b, "%.2f %%", 100 * v);
+        buf_str(b, "</td>");
+    }
+    buf_printf(b, "<td>%llu</td></tr>",
+               (unsigned long long) runs[me].result.preemptions);
+}
+
+static void put_numbers(struct buf *b, const struct report_run *runs,
+                        size_t n)
+{
+    buf_str(b, "<div class=\"card scroll\"><table><thead><tr><th>policy</th>");
+    for (size_t k = 0; k < array_size(COLUMNS); k++)
+        buf_printf(b, "<th>%s</th>", COLUMNS[k].name);
+    buf_str(b, "<th>suspended</th></tr></thead><tbody>");
+    for (size_t k = 0; k < n; k++)
+        put_row(b, runs, n, k);
+    buf_str(b, "</tbody></table></div>");
+}
+
+static void put_run(struct buf *b, const struct report_run *r, double most)
+{
+    buf_str(b, "<section class=\"card\"><h2>");
+    put_escaped(b, r->policy);
+    buf_str(b, "</h2><h3>GPUs over time</h3>");
+    put_shares(b, &r->log);
+    put_key(b);
+    buf_str(b, "<h3>Jobs that wait</h3>");
+    put_queue(b, &r->log, most);
+    buf_printf(b, "<h3>Nodes over time</h3>");
+    put_nodes(b, &r->log);
+    buf_str(b, "</section>");
+}
+
+void report_html(const char *trace, const char *nodes,
+                 const struct report_run *runs, size_t n, struct buf *out)
+{
+    double most = longest_queue(runs, n);
+
+    buf_str(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
+            "charset=\"utf-8\"/><meta name=\"viewport\" content=\"width="
+            "device-width, initial-scale=1\"/><title>weir sim: ");
+    put_escaped(out, trace);
+    buf_printf(out, "</title><style>%s</style></head><body><main><h1>", STYLE);
+    put_escaped(out, trace);
+    buf_printf(out, "</h1><p>%zu jobs on %u simulated GPUs (", n ?
+               runs[0].result.jobs : 0, n ? runs[0].log.gpus : 0);
+    put_escaped(out, nodes);
+    buf_str(out, "), replayed by weir sim. Shares count from the first "
+            "submission to the last.</p>");
+    put_numbers(out, runs, n);
+    put_waits(out, runs, n);
+    buf_str(out, "<div class=\"side\">");
+    for (size_t k = 0; k < n; k++)
+        put_run(out, &runs[k], most);
+    buf_printf(out, "</div></main><script>%s</script></body></html>\n",
+               SCRIPT);
+}
