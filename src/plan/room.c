@@ -274,18 +274,16 @@ void room_leaving(struct plan *p, struct plan_item *v,
     v->claimant = claimant;
 }
 
-/* The victim is off its places, or over. */
+/* The victim is off its places, or over; more than one may count on it. */
 void room_gone(struct plan *p, struct plan_item *v)
 {
-    struct claim *c = p->rooms->claims;
-    uint32_t k = 0;
-
-    while (c && (k = find_victim(c, v)) == c->nvictims)
-        c = c->next;
-    if (!c)
-        return;
     v->claimant = NULL;
-    c->victims[k] = c->victims[--c->nvictims];
+    for (struct claim *c = p->rooms->claims; c; c = c->next) {
+        uint32_t k = find_victim(c, v);
+
+        if (k < c->nvictims)
+            c->victims[k] = c->victims[--c->nvictims];
+    }
 }
 
 void room_over(struct plan *p, struct plan_item *i)
