@@ -426,6 +426,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     i->since_ms = p->now_ms;
     i->held_milli = places_milli(i->shape, copy, n);
     tenant_took(p, i->tenant, i->held_milli);
+    line_tenant(p, i->tenant);
     add_running(p, i);
     item_level(p, i);
     item_timer(p, i);

@@ -93,6 +93,7 @@ struct line {
     uint32_t nbands, cap;
     uint32_t barred;                   /* queues parked for their tenant */
     struct queue *spread;              /* bound to several nodes */
+    uint64_t second;                   /* of the last look at shares */
 };
 
 /* ---- order ---- */
@@ -576,8 +577,12 @@ void line_room(struct plan *p, const struct plan_node *n)
             open_shape(s);
         }
     }
-    if (n)
-        wake_bound(p, n);
+    if (!n)
+        return;
+    wake_bound(p, n);
+    for (uint32_t k = 0; p->pool->live <= ROOM_NODES && k < n->nitems; k++)
+        if (n->items[k]->room_slot > 0)
+            line_chance(p, n->items[k]);
 }
 
 /* Those with a rank that has no device look again. */
@@ -596,9 +601,31 @@ void line_cpus(struct plan *p)
     }
 }
 
+/* In a small pool all who share by weight look again when shares change: who
+ * may ask whom to give way is another question then.
+ */
+static void wake_fair(struct plan *p)
+{
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        wake_all(p, p->shapes[k]);
+}
+
+/* Usage decays, and shares with it. */
+void line_tick(struct plan *p)
+{
+    uint64_t second = p->now_ms / SEARCH_MS;
+
+    if (!p->fair || p->pool->live > ROOM_NODES || second == p->line->second)
+        return;
+    p->line->second = second;
+    wake_fair(p);
+}
+
 void line_tenant(struct plan *p, struct plan_tenant *t)
 {
     (void) t;
+    if (p->fair && p->pool->live <= ROOM_NODES)
+        wake_fair(p);
     for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
 

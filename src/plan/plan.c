@@ -40,6 +40,7 @@ void plan_free(struct plan *p)
     tenants_free(p);
     pool_free(p);
     heap_free(&p->timers);
+    free(p->running);
     predict_free(p->predict);
     free(p->next);
     free(p);
@@ -83,6 +84,7 @@ void plan_tick(struct plan *p, uint64_t now_ms)
     p->now_ms = now_ms;
     items_tick(p);
     promises_tick(p);
+    line_tick(p);
 }
 
 /* Evictions already decided on go first: their claimant is before everybody

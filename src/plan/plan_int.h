@@ -290,6 +290,7 @@ void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed 
  * Its places are p->next.
  */
 bool line_next(struct plan *p, struct plan_decision *ret);
+void line_tick(struct plan *p);                    /* time has passed */
 void line_cpus(struct plan *p);                    /* other ones are kept */
 void line_chance(struct plan *p, const struct plan_item *i); /* may now give way */
 bool item_before(const struct plan *p, const struct plan_item *a,

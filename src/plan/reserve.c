@@ -1,79 +1,615 @@
-#include "plan/plan_int.h"
+#include "plan/reserve.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* What is promised: reservations, room being made for a claimant, windows. */
-
-struct promises {
-    uint32_t count;
-};
+/* What is promised for later: reservations and windows.
+ *
+ * One that has waited past its patience and can make no room is promised
+ * concrete places, at the time when they are free if what runs there ends as
+ * predicted (the policy's quantile).  Until then others may use them who are
+ * predicted to be gone by then, and beside them whoever leaves them whole.
+ * Who has a higher priority is not bound by it.  When the time has passed the
+ * promise is made anew from what is known then.
+ *
+ * A window keeps whole nodes for a tenant, or from everybody, from one time to
+ * another.  What would still run when it begins does not start there.
+ */
+enum { NODES = 256 };                  /* looked at for one reservation */
 
 void promises_init(struct plan *p)
 {
     p->promises = mem_new(sizeof(*p->promises));
 }
 
+static void free_window(struct window *w)
+{
+    free(w->nodes);
+    free(w);
+}
+
 void promises_free(struct plan *p)
 {
+    struct window *w, *next;
+
+    for (w = p->promises->windows; w; w = next) {
+        next = w->next;
+        free_window(w);
+    }
+    free(p->promises->list);
     free(p->promises);
 }
 
-void promises_tick(struct plan *p)
+/* ---- when is it free? ---- */
+
+struct slot {                          /* one rank could be there from then on */
+    uint64_t at_ms;
+    struct plan_place place;
+};
+
+struct slots {
+    struct slot *list;
+    uint32_t count, cap;
+};
+
+static void add_slot(struct slots *s, uint64_t at_ms,
+                     const struct plan_place *place)
 {
-    (void) p;
+    if (s->count == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 16;
+        s->list = mem_grow(s->list, s->cap, sizeof(*s->list));
+    }
+    s->list[s->count++] = (struct slot) { at_ms, *place };
 }
 
-void promises_changed(struct plan *p)
+static int by_time(const void *a, const void *b)
 {
-    (void) p;
+    const struct slot *x = a, *y = b;
+
+    if (x->at_ms != y->at_ms)
+        return x->at_ms < y->at_ms ? -1 : 1;
+    return strcmp(x->place.node->name, y->place.node->name);
 }
 
-uint64_t promises_wake_ms(const struct plan *p)
+struct end {
+    const struct plan_item *item;
+    uint64_t at_ms;
+};
+
+static int by_end(const void *a, const void *b)
+{
+    const struct end *x = a, *y = b;
+
+    if (x->at_ms != y->at_ms)
+        return x->at_ms < y->at_ms ? -1 : 1;
+    return x->item->order < y->item->order ? -1 : 1;
+}
+
+static uint32_t ends_on(const struct plan *p, const struct plan_node *n,
+                        struct end *ret)
+{
+    uint32_t count = 0;
+
+    for (uint32_t k = 0; k < n->nitems; k++)
+        if (n->items[k]->state == ITEM_RUNNING)
+            ret[count++] = (struct end) {
+                n->items[k],
+                item_end_ms(p, n->items[k], p->policy.quantile)
+            };
+    qsort(ret, count, sizeof(*ret), by_end);
+    return count;
+}
+
+static void end_on_paper(struct paper *pa, const struct plan_node *n,
+                         const struct plan_item *o)
+{
+    for (uint32_t k = 0; k < o->nplaces; k++)
+        if (o->places[k].node == n)
+            paper_give(pa, o->shape, &o->places[k]);
+}
+
+/* As they end one by one, how many ranks fit on the node, and since when? */
+static void slots_of(struct paper *pa, struct paper_node *at,
+                     const struct shape *s, uint32_t part, struct slots *ret)
+{
+    const struct plan_node *n = at->node;
+    autofree struct end *ends = mem_array(n->nitems + 1u, sizeof(*ends));
+    uint32_t count = ends_on(pa->plan, n, ends), found = 0;
+    uint64_t when = pa->plan->now_ms;
+    struct plan_place place;
+
+    for (uint32_t k = 0; k <= count; k++) {
+        if (k > 0) {
+            end_on_paper(pa, n, ends[k - 1].item);
+            when = ends[k - 1].at_ms;
+        }
+        while (found < s->parts[part].count &&
+               paper_fits(pa, at, s, part, &place)) {
+            add_slot(ret, when, &place);
+            paper_take(pa, s, &place);
+            found++;
+        }
+    }
+}
+
+/* All ranks of a part as early as possible; nodes of an earlier part are out. */
+static bool fill_part(struct paper *pa, const struct plan_item *i,
+                      uint32_t part, struct reservation *r)
+{
+    const struct shape *s = i->shape;
+    struct slots slots = { 0 };
+    bool enough;
+
+    for (uint32_t k = 0; k < pa->count; k++)
+        if (!pa->nodes[k].barred)
+            slots_of(pa, &pa->nodes[k], s, part, &slots);
+    if (slots.count > 0)
+        qsort(slots.list, slots.count, sizeof(*slots.list), by_time);
+    enough = slots.count >= s->parts[part].count;
+    for (uint32_t k = 0; enough && k < s->parts[part].count; k++) {
+        const struct slot *slot = &slots.list[k];
+
+        r->places[r->nplaces++] = slot->place;
+        pa->nodes[pa->where[slot->place.node->index] - 1].barred = true;
+        if (slot->at_ms > r->start_ms)
+            r->start_ms = slot->at_ms;
+    }
+    free(slots.list);
+    return enough;
+}
+
+static bool fill(struct plan *p, const struct plan_item *i,
+                 struct plan_node *const *nodes, uint32_t n,
+                 struct reservation *r)
+{
+    struct paper pa;
+    bool found = true;
+
+    paper_init(&pa, p, i, nodes, n);
+    for (uint32_t part = 0; part < i->shape->nparts && found; part++)
+        found = fill_part(&pa, i, part, r);
+    paper_free(&pa);
+    return found;
+}
+
+static uint32_t candidates(const struct plan *p, const struct plan_item *i,
+                           struct plan_node **ret)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < p->nnodes && n < NODES + i->shape->ranks; k++)
+        if (p->nodes[k] && p->nodes[k]->open && room_own_node(i, p->nodes[k]))
+            ret[n++] = p->nodes[k];
+    return n;
+}
+
+static struct reservation *new_reservation(struct plan *p,
+                                           struct plan_item *i)
+{
+    struct reservation *r = mem_new(sizeof(*r));
+
+    r->item = i;
+    r->made_ms = p->now_ms;
+    r->places = mem_array(i->shape->ranks, sizeof(*r->places));
+    return r;
+}
+
+static void free_reservation(struct reservation *r)
+{
+    if (!r)
+        return;
+    free(r->places);
+    free(r);
+}
+
+static struct reservation *sooner(struct reservation *a,
+                                  struct reservation *b)
+{
+    bool first = a && a->start_ms <= b->start_ms;
+
+    free_reservation(first ? b : a);
+    return first ? a : b;
+}
+
+/* The earliest it could start on what there is, or NULL. */
+static struct reservation *earliest(struct plan *p, struct plan_item *i)
+{
+    autofree struct plan_node **nodes =
+        mem_array(p->nnodes + 1u, sizeof(struct plan_node *));
+    uint32_t n = candidates(p, i, nodes), from = 0;
+    bool one_pool = i->shape->one_pool && i->shape->ranks > 1;
+    struct reservation *best = NULL;
+
+    for (uint32_t k = 1; k <= n; k++) {
+        struct reservation *r;
+
+        if (k < n && (!one_pool || nodes[k]->pool_number ==
+                                   nodes[from]->pool_number))
+            continue;
+        r = new_reservation(p, i);
+        if (fill(p, i, nodes + from, k - from, r))
+            best = sooner(best, r);
+        else
+            free_reservation(r);
+        from = k;
+    }
+    return best;
+}
+
+/* ---- reservations ---- */
+
+static void count_nodes(const struct reservation *r, bool on)
+{
+    for (uint32_t k = 0; k < r->nplaces; k++)
+        r->places[k].node->promised += on ? 1 : UINT32_MAX;
+}
+
+static void forget(struct plan *p, struct reservation *r)
+{
+    struct promises *o = p->promises;
+    uint32_t k = 0;
+
+    while (o->list[k] != r)
+        k++;
+    memmove(&o->list[k], &o->list[k + 1],
+            (--o->count - k) * sizeof(struct reservation *));
+    count_nodes(r, false);
+    r->item->reserved = NULL;
+}
+
+void promise_drop(struct plan *p, struct plan_item *i)
+{
+    struct reservation *r = i->reserved;
+
+    if (!r)
+        return;
+    forget(p, r);
+    for (uint32_t k = 0; k < r->nplaces; k++)
+        if (k == 0 || r->places[k].node != r->places[k - 1].node)
+            line_room(p, r->places[k].node);
+    free_reservation(r);
+}
+
+/* A time that is not past: what should have ended and has not is looked at
+ * again after the tolerated share of the wait, a second at least.
+ */
+static void set_start(const struct plan *p, struct reservation *r)
+{
+    uint64_t slip = (uint64_t) ((double) (p->now_ms - r->item->since_ms) *
+                                p->policy.tolerance);
+
+    if (r->start_ms <= p->now_ms)
+        r->start_ms = p->now_ms + (slip > 1000 ? slip : 1000);
+}
+
+void promise_for(struct plan *p, struct plan_item *i)
+{
+    struct promises *o = p->promises;
+    struct reservation *r;
+
+    if (i->reserved || o->count >= p->policy.reservations)
+        return;
+    r = earliest(p, i);
+    if (!r)
+        return;
+    set_start(p, r);
+    r->firm_ms = r->start_ms;
+    o->list = mem_grow(o->list, o->count + 1u, sizeof(struct reservation *));
+    o->list[o->count++] = r;
+    i->reserved = r;
+    count_nodes(r, true);
+}
+
+uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i)
 {
     (void) p;
-    return UINT64_MAX;
+    return i->reserved ? i->reserved->start_ms : 0;
 }
+
+/* When it would be gone from the places, had it started now.  Of one whose
+ * like was never seen nothing is known.
+ */
+static uint64_t gone_ms(const struct plan *p, const struct plan_item *i,
+                        const struct plan_place *place)
+{
+    double rating = 1;
+    struct guess g;
+    uint64_t all;
+
+    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
+    if (g.seen == 0)
+        return UINT64_MAX;
+    all = predict_quantile(p->predict, &i->sig, i->run_ms,
+                           (double) i->progress, p->policy.quantile);
+    if (place->ndevices > 0)
+        rating = score_rating(
+            p, place->node->devices[place->device[0]].model);
+    return p->now_ms + (all > i->run_ms
+                      ? (uint64_t) ((double) (all - i->run_ms) / rating) : 0);
+}
+
+/* Is it later than was promised, beyond the tolerance?  Then nobody is let in
+ * before it, however short: this bounds its wait.
+ */
+static bool slipped(const struct plan *p, const struct reservation *r)
+{
+    return (double) (r->start_ms - r->made_ms) >
+           (double) (r->firm_ms - r->made_ms) * (1 + p->policy.tolerance);
+}
+
+static bool shares(const struct plan_place *a, const struct plan_place *b)
+{
+    if (a->node != b->node)
+        return false;
+    for (uint32_t x = 0; x < a->ndevices; x++)
+        for (uint32_t y = 0; y < b->ndevices; y++)
+            if (a->device[x] == b->device[y])
+                return true;
+    return false;
+}
+
+/* What the reservation will want of the node's CPUs and memory, less what
+ * those leave who are on its devices now.
+ */
+static void lacks(const struct reservation *r, const struct plan_node *n,
+                  int64_t *ret_cpu, int64_t *ret_memory)
+{
+    *ret_cpu = *ret_memory = 0;
+    for (uint32_t k = 0; k < r->nplaces; k++) {
+        const struct plan_place *at = &r->places[k];
+        const struct part *q = &r->item->shape->parts[at->part];
+
+        if (at->node != n)
+            continue;
+        *ret_cpu += (int64_t) q->need.cpu_milli;
+        *ret_memory += (int64_t) q->need.memory;
+        for (uint32_t m = 0; m < n->nitems; m++) {
+            const struct plan_item *o = n->items[m];
+
+            for (uint32_t x = 0; x < o->nplaces; x++)
+                if (shares(&o->places[x], at)) {
+                    q = &o->shape->parts[o->places[x].part];
+                    *ret_cpu -= (int64_t) q->need.cpu_milli;
+                    *ret_memory -= (int64_t) q->need.memory;
+                }
+        }
+    }
+}
+
+static bool leaves_whole(const struct reservation *r,
+                         const struct plan_node *n, const struct part *part,
+                         const struct plan_place *place)
+{
+    int64_t cpu, memory;
+
+    for (uint32_t k = 0; k < r->nplaces; k++)
+        if (shares(&r->places[k], place))
+            return false;
+    lacks(r, n, &cpu, &memory);
+    return cpu + (int64_t) part->need.cpu_milli <= (int64_t) n->cpu_free &&
+           memory + (int64_t) part->need.memory <= (int64_t) n->memory_free;
+}
+
+static bool names(const struct reservation *r, const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < r->nplaces; k++)
+        if (r->places[k].node == n)
+            return true;
+    return false;
+}
+
+/* ---- windows ---- */
+
+static bool covers(const struct window *w, const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < w->nnodes; k++)
+        if (w->nodes[k] == n)
+            return true;
+    return false;
+}
+
+static bool belongs(const struct plan_tenant *t, const struct plan_tenant *to)
+{
+    while (t && t != to)
+        t = t->parent;
+    return t;
+}
+
+/* until_ms: how long the item is on the node. */
+static bool window_allows(const struct plan *p, const struct plan_item *i,
+                          const struct plan_node *n, uint64_t until_ms)
+{
+    for (const struct window *w = p->promises->windows; w; w = w->next)
+        if (p->now_ms < w->to_ms && until_ms > w->from_ms && covers(w, n) &&
+            (!w->tenant || !belongs(i->tenant, w->tenant)))
+            return false;
+    return true;
+}
+
+static void free_room(struct plan *p, const struct window *w)
+{
+    for (uint32_t k = 0; k < w->nnodes; k++)
+        line_room(p, w->nodes[k]);
+}
+
+static struct window *take_window(struct plan *p, const char *name)
+{
+    struct window **at = &p->promises->windows, *w;
+
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    w = *at;
+    if (w) {
+        *at = w->next;
+        for (uint32_t k = 0; k < w->nnodes; k++)
+            w->nodes[k]->promised--;
+    }
+    return w;
+}
+
+int plan_window_set(struct plan *p, const struct plan_window *v,
+                    struct err *err)
+{
+    struct window *w, **at = &p->promises->windows;
+
+    if (v->name[0] == '\0' || v->to_ms <= v->from_ms || v->nnodes == 0)
+        return err_set(err, EINVAL, "window '%.60s': expected a name, a node "
+                       "and an end after its beginning", v->name);
+    plan_window_remove(p, v->name);
+    w = mem_new(sizeof(*w));
+    memcpy(w->name, v->name, sizeof(w->name) - 1);
+    w->tenant = v->tenant;
+    w->from_ms = v->from_ms;
+    w->to_ms = v->to_ms;
+    w->nnodes = v->nnodes;
+    w->nodes = mem_dup(v->nodes, v->nnodes * sizeof(struct plan_node *));
+    while (*at && strcmp((*at)->name, w->name) < 0)
+        at = &(*at)->next;
+    w->next = *at;
+    *at = w;
+    for (uint32_t k = 0; k < w->nnodes; k++)
+        w->nodes[k]->promised++;
+    free_room(p, w);
+    return 0;
+}
+
+void plan_window_remove(struct plan *p, const char *name)
+{
+    struct window *w = take_window(p, name);
+
+    if (!w)
+        return;
+    free_room(p, w);
+    free_window(w);
+}
+
+/* ---- what they mean to others ---- */
 
 bool promise_allows(struct plan *p, const struct plan_item *i,
                     const struct plan_node *n, const struct part *part,
                     const struct plan_place *place)
 {
-    return room_allows(p, i, n, part, place);
+    uint64_t gone = UINT64_MAX;
+
+    if (!room_allows(p, i, n, part, place))
+        return false;
+    if (p->promises->count > 0 || p->promises->windows)
+        gone = gone_ms(p, i, place);
+    if (!window_allows(p, i, n, gone))
+        return false;
+    for (uint32_t k = 0; k < p->promises->count; k++) {
+        const struct reservation *r = p->promises->list[k];
+
+        if (r->item != i && r->item->priority >= i->priority &&
+            names(r, n) && (gone > r->start_ms || slipped(p, r)) &&
+            !leaves_whole(r, n, part, place))
+            return false;
+    }
+    return true;
 }
 
 bool promise_bars(struct plan *p, const struct plan_item *i,
                   const struct plan_node *n)
 {
-    (void) p;
-    (void) i;
-    (void) n;
-    return false;
+    for (uint32_t k = 0; k < p->promises->count; k++) {
+        const struct reservation *r = p->promises->list[k];
+
+        if (r->item != i && r->item->priority >= i->priority && names(r, n))
+            return true;
+    }
+    return !window_allows(p, i, n, UINT64_MAX);
 }
 
-void promise_drop(struct plan *p, struct plan_item *i)
+/* ---- time and change ---- */
+
+/* The same promise at a later time. */
+static void put_off(struct plan *p, struct reservation *r)
 {
-    (void) p;
-    (void) i;
+    struct reservation *later;
+
+    count_nodes(r, false);
+    r->nplaces = 0;
+    later = earliest(p, r->item);
+    if (!later) {
+        promise_drop(p, r->item);
+        return;
+    }
+    free(r->places);
+    r->places = take(later->places);
+    r->nplaces = later->nplaces;
+    r->start_ms = later->start_ms;
+    set_start(p, r);
+    count_nodes(r, true);
+    free_reservation(later);
+    line_room(p, NULL);
 }
+
+/* Promises whose time has passed are made anew. */
+void promises_tick(struct plan *p)
+{
+    struct promises *o = p->promises;
+
+    for (uint32_t k = o->count; k-- > 0;)
+        if (o->list[k]->start_ms <= p->now_ms)
+            put_off(p, o->list[k]);
+    for (struct window *w = o->windows, *next; w; w = next) {
+        next = w->next;
+        if (w->to_ms <= p->now_ms)
+            plan_window_remove(p, w->name);
+    }
+}
+
+void promises_changed(struct plan *p)
+{
+    while (p->promises->count > p->policy.reservations)
+        promise_drop(p, p->promises->list[p->promises->count - 1]->item);
+}
+
+uint64_t promises_wake_ms(const struct plan *p)
+{
+    uint64_t at = UINT64_MAX;
+
+    for (uint32_t k = 0; k < p->promises->count; k++)
+        if (p->promises->list[k]->start_ms < at)
+            at = p->promises->list[k]->start_ms;
+    for (const struct window *w = p->promises->windows; w; w = w->next)
+        if (w->to_ms < at)
+            at = w->to_ms;
+    return at;
+}
+
+/* ---- who is gone ---- */
 
 void promise_tenant_gone(struct plan *p, const struct plan_tenant *t)
 {
-    (void) p;
-    (void) t;
+    for (struct window *w = p->promises->windows; w; w = w->next)
+        if (w->tenant == t)
+            w->tenant = NULL;
 }
 
-int plan_window_set(struct plan *p, const struct plan_window *w,
-                    struct err *err)
+static void leave_window(struct window *w, const struct plan_node *n)
 {
-    (void) p;
-    return err_set(err, ENOSYS, "window %s: not planned yet", w->name);
+    uint32_t kept = 0;
+
+    for (uint32_t k = 0; k < w->nnodes; k++)
+        if (w->nodes[k] != n)
+            w->nodes[kept++] = w->nodes[k];
+    w->nnodes = kept;
 }
 
-void plan_window_remove(struct plan *p, const char *name)
+void promise_node_gone(struct plan *p, const struct plan_node *n)
 {
-    (void) p;
-    (void) name;
+    for (uint32_t k = 0; k < p->promises->count;)
+        if (names(p->promises->list[k], n)) {
+            promise_drop(p, p->promises->list[k]->item);
+            k = 0;
+        } else {
+            k++;
+        }
+    for (struct window *w = p->promises->windows; w; w = w->next)
+        leave_window(w, n);
 }
