@@ -42,7 +42,7 @@ static int play_dag(const struct cli *c, const struct flow *f,
                     struct flow_result *ret)
 {
     struct flow_nodes node = { .count = 1, .cpu_milli = slots * MILLI };
-    struct flow_options o = { .nodes = &node, .nnodes = 1,
+    struct flow_options o = { .nodes = &node, .nnodes = 1, .alone = true,
                               .learned = earlier != NULL };
     struct plan *p = flow_plan(&o);
     struct err err;
@@ -179,6 +179,8 @@ const struct verb verb_sim_dag = {
 
 /* ---- sim mixed ---- */
 
+enum { RESUME_S = 60 };                /* as with the traces */
+
 struct mixed_opts {
     uint64_t seed, duty;
 };
@@ -193,7 +195,8 @@ static int play_mixed(const struct flow *f, struct flow_result *ret,
 {
     struct flow_options o = { .nodes = mixed_nodes,
                               .nnodes = array_size(mixed_nodes),
-                              .learned = true };
+                              .learned = true, .suspends = true,
+                              .resume_ms = RESUME_S * MS };
     struct plan *p = flow_plan(&o);
     int rc = flow_play(f, p, &o, ret, err);
 
@@ -233,6 +236,7 @@ static void put_side(json_t *j, const char *name, const struct flow_result *r)
                        (double) r->makespan_ms));
     json_put(o, "avg_completion_s", json_real(r->avg_ms / MS));
     json_put(o, "wr_while_queued", json_real(idle_share(r)));
+    json_put_u64(o, "preemptions", r->preemptions);
     json_put(j, name, o);
 }
 

@@ -9,13 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MILLI = 1000 };
+enum { MILLI = 1000, MS = 1000 };
+#define NEVER_MS (UINT64_C(1000) * 60 * 60 * 24 * 365 * 100)
 
 /* A task that is played. */
 struct act {
     const struct flow_task *t;
     uint32_t slot;                     /* in the heap of those that run */
     uint32_t missing;                  /* parents that have not ended */
+    bool started;
+    uint64_t left_ms;                  /* of its length, while it waits */
+    uint64_t warm_ms;                  /* until then it only resumes */
     uint64_t end_ms;
     uint64_t way_ms;
     struct plan_item *item;            /* while it waits or runs */
@@ -136,19 +140,26 @@ struct plan *flow_plan(const struct flow_options *o)
 {
     struct plan *p = plan_new();
     struct plan_device devices[PLAN_DEVICES];
+    struct policy policy;
     uint32_t number = 0;
 
     for (size_t i = 0; i < array_size(devices); i++)
         devices[i] = (struct plan_device) { .model = "simulated",
                                             .memory = 1 };
+    policy_init(&policy);
+    policy.suspend_cost_s = (double) o->resume_ms / MS;
+    if (o->alone)
+        policy.patience_ms = NEVER_MS;
+    plan_set_policy(p, &policy);
     plan_tick(p, 1);
     for (const struct flow_nodes *k = o->nodes; k < o->nodes + o->nnodes; k++)
         for (uint32_t i = 0; i < k->count; i++, number++) {
             char name[32];
             struct plan_node_spec spec = {
                 .name = name, .pool = "simulated", .domain = "",
-                .cpu_milli = k->cpu_milli, .memory = 1,
+                .cpu_milli = k->cpu_milli, .memory = UINT32_MAX,
                 .devices = devices, .ndevices = k->gpus,
+                .suspends = o->suspends, .roams = o->suspends,
             };
 
             (void) snprintf(name, sizeof name, "n%05u", number);
@@ -237,6 +248,7 @@ static void open_play(struct play *y)
     y->kids = turn_round(f, &y->first_kid);
     for (uint32_t i = 0; i < f->count; i++) {
         y->acts[i].t = &f->tasks[i];
+        y->acts[i].left_ms = f->tasks[i].length_ms;
         y->acts[i].missing = f->tasks[i].nparents + 1;  /* its submission */
         y->by_submit[i] = i;
     }
@@ -278,7 +290,8 @@ static void into_line(struct play *y, struct act *a)
     uint32_t n = 0, each = y->each, rest = t->gpus;
     struct plan_item_spec spec = {
         .tenant = y->tenants[t->tenant], .parts = parts, .one_pool = true,
-        .yield = YIELD_NEVER, .ready_ms = plan_now(y->plan),
+        .yield = y->options->suspends ? YIELD_SUSPEND : YIELD_NEVER,
+        .ready_ms = plan_now(y->plan), .bytes = 1,
         .order = (uint64_t) (a - y->acts), .below_ms = a->way_ms,
         .sig = t->sig, .owner = a,
     };
@@ -340,11 +353,26 @@ static int start(struct play *y, uint64_t now, const struct plan_decision *d,
 
     if (rc < 0)
         return rc;
-    a->end_ms = now + a->t->length_ms;
+    a->warm_ms = now + (a->started ? y->options->resume_ms : 0);
+    a->end_ms = a->warm_ms + a->left_ms;
+    a->started = true;
     y->gpus_used += a->t->gpus;
     y->gpu_waiting -= a->t->gpus > 0;
     heap_add(&y->running, a);
     return 0;
+}
+
+static void evict(struct play *y, uint64_t now, const struct plan_decision *d)
+{
+    struct act *a = plan_owner(d->item);
+
+    heap_remove(&y->running, a);
+    a->left_ms = a->end_ms - (a->warm_ms > now ? a->warm_ms : now);
+    y->gpus_used -= a->t->gpus;
+    y->gpu_waiting += a->t->gpus > 0;
+    y->result.preemptions++;
+    plan_leaving(y->plan, d->item, d->claimant);
+    plan_left(y->plan, d->item, true, 0);
 }
 
 /* UINT64_MAX: nothing more happens. */
@@ -387,6 +415,8 @@ static int run(struct play *y, struct err *err)
         while (rc == 0 && plan_next(y->plan, &d))
             if (d.what == PLAN_START)
                 rc = start(y, now, &d, err);
+            else if (d.what == PLAN_EVICT)
+                evict(y, now, &d);
         at = next_ms(y);
         if (at == UINT64_MAX)
             break;

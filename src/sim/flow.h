@@ -14,8 +14,8 @@ struct plan;
  *
  * A task comes into line when all its parents have ended, with the predicted
  * way from its start to the end of its workload.  The plan decides, its
- * decisions are carried out at once; nobody is suspended.  The same input gives
- * the same result.
+ * decisions are carried out at once; who is suspended pays when it goes on.
+ * The same input gives the same result.
  */
 enum { FLOW_TASKS = 1000000, FLOW_EDGES = 10000000 };
 
@@ -52,6 +52,10 @@ struct flow_options {
     const struct flow_nodes *nodes;
     size_t nnodes;
     bool learned;                      /* ways by what the plan has learned */
+    bool alone;                        /* one workload: patience, which is
+                                          among strangers, has no say */
+    bool suspends;                     /* tasks can be, and go on anywhere */
+    uint64_t resume_ms;                /* what going on costs */
 };
 /* A plan with these nodes, all simulated, and nothing in line. */
 struct plan *flow_plan(const struct flow_options *o);
@@ -63,6 +67,7 @@ struct flow_result {
     /* GPU-milliseconds while some task waits for GPUs, and idle of these. */
     uint64_t wanted_ms, idle_ms;
     double avg_ms;                     /* submission to end, of workloads */
+    uint64_t preemptions;
     struct predict_quality quality;
 };
 /* Play all tasks; the plan keeps what it has learned, and its clock goes on. */
