@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 /* The life of an item: in line, on its places, off them, gone.
@@ -147,15 +148,18 @@ static uint64_t urgent_ms(const struct plan *p, const struct plan_item *i)
     return i->deadline_ms > left ? i->deadline_ms - left : 0;
 }
 
-/* When it has run for long enough to be asked to leave; UINT64_MAX: it has. */
-static uint64_t stays_until_ms(const struct plan *p, const struct plan_item *i)
+/* From when on it has run for long enough to be asked to leave; never at the
+ * instant of its start, or two could drive each other out for ever.
+ */
+uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i)
 {
-    uint64_t age = item_age_ms(p, i);
+    uint64_t least = p->policy.min_run_ms, at;
 
-    if (age >= p->policy.min_run_ms)
-        return UINT64_MAX;
-    return p->now_ms + 1 + (uint64_t) ((double) (p->policy.min_run_ms - age) /
+    if (i->run_ms >= least)
+        return i->since_ms + 1;
+    at = i->since_ms + (uint64_t) ceil((double) (least - i->run_ms) /
                                        item_rating(p, i));
+    return at > i->since_ms ? at : i->since_ms + 1;
 }
 
 static uint64_t next_change(const struct plan *p, const struct plan_item *i)
@@ -163,9 +167,9 @@ static uint64_t next_change(const struct plan *p, const struct plan_item *i)
     uint64_t at = UINT64_MAX, urgent;
 
     if (i->state == ITEM_RUNNING) {
-        uint64_t level = level_ends_ms(p, i), stays = stays_until_ms(p, i);
+        uint64_t level = level_ends_ms(p, i), ripe = item_ripe_ms(p, i);
 
-        return stays < level ? stays : level;
+        return ripe > p->now_ms && ripe < level ? ripe : level;
     }
     if (!item_waits(i))
         return UINT64_MAX;

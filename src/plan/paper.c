@@ -20,11 +20,11 @@ static void change(struct paper *pa, const struct shape *s,
         return;
     at->stale = true;
     if (take) {
-        at->cpu -= part->need.cpu_milli;
-        at->memory -= part->need.memory;
+        at->cpu -= (int64_t) part->need.cpu_milli;
+        at->memory -= (int64_t) part->need.memory;
     } else {
-        at->cpu += part->need.cpu_milli;
-        at->memory += part->need.memory;
+        at->cpu += (int64_t) part->need.cpu_milli;
+        at->memory += (int64_t) part->need.memory;
     }
     for (uint32_t d = 0; d < place->ndevices; d++)
         at->left[place->device[d]] += take ? 0 - part->milli : part->milli;
@@ -54,12 +54,23 @@ void paper_give_item(struct paper *pa, const struct plan_item *i)
         change(pa, i->shape, &i->places[k], false);
 }
 
+void paper_park(struct paper *pa, const struct plan_item *i, bool on)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        struct paper_node *at = find(pa, i->places[k].node);
+        int64_t bytes = (int64_t) item_bytes(i, &i->places[k]);
+
+        if (at)
+            at->memory -= on ? bytes : -bytes;
+    }
+}
+
 static void set_node(struct paper_node *at, struct plan_node *n,
                      uint32_t *left)
 {
     at->node = n;
-    at->cpu = n->cpu_free;
-    at->memory = n->memory_free;
+    at->cpu = (int64_t) n->cpu_free;
+    at->memory = (int64_t) n->memory - (int64_t) (n->memory_held + n->parked);
     at->left = left;
     at->stale = true;
     for (uint32_t d = 0; d < n->ndevices; d++)
@@ -76,8 +87,11 @@ static void take_off_leaving(struct paper *pa, const struct plan_item *i)
 
             /* An item of several nodes is met several times. */
             if (o->state == ITEM_LEAVING && room_left_to(pa->plan, o, i) &&
-                find(pa, o->places[0].node) == &pa->nodes[k])
+                find(pa, o->places[0].node) == &pa->nodes[k]) {
                 paper_give_item(pa, o);
+                if (o->yield == YIELD_SUSPEND && n->suspends)
+                    paper_park(pa, o, true);
+            }
         }
     }
 }
@@ -100,6 +114,8 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
     }
     take_off_leaving(pa, i);
     room_on_paper(p, i, pa);
+    if (i->state == ITEM_SUSPENDED)
+        paper_park(pa, i, false);
     for (uint32_t k = 0; k < n; k++)
         pa->nodes[k].barred = nodes[k]->promised > 0 &&
                               promise_bars(p, i, nodes[k]);

@@ -9,7 +9,7 @@
  */
 struct paper_node {
     struct plan_node *node;
-    uint64_t cpu, memory;
+    int64_t cpu, memory;               /* below 0: more is promised than is left */
     uint32_t *left;                    /* of each device */
     double cost;                       /* room.c: of one more rank here */
     bool stale;                        /* ... is to be worked out */
@@ -37,6 +37,8 @@ void paper_take(struct paper *pa, const struct shape *s,
                 const struct plan_place *place);
 void paper_give(struct paper *pa, const struct shape *s,
                 const struct plan_place *place);
+/* What it leaves in its nodes' memory when it is suspended comes, or goes. */
+void paper_park(struct paper *pa, const struct plan_item *i, bool on);
 /* All places of the item, where the paper has the node. */
 void paper_take_item(struct paper *pa, const struct plan_item *i);
 void paper_give_item(struct paper *pa, const struct plan_item *i);

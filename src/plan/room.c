@@ -138,7 +138,7 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
 void room_running(struct plan *p, struct plan_item *i, bool runs)
 {
     if (runs && i->room_slot == 0 && i->yield != YIELD_NEVER &&
-        item_age_ms(p, i) >= p->policy.min_run_ms)
+        item_ripe_ms(p, i) <= p->now_ms)
         set_add(p, i, i->level);
     else if (!runs && i->room_slot > 0)
         set_remove(p, i, i->level);
@@ -373,8 +373,8 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
             if (k > 0 && c->places[k - 1].node == at->node)
                 continue;
             claim_lacks(c, at->node, &cpu, &memory);
-            pa->nodes[w - 1].cpu -= (uint64_t) (cpu > 0 ? cpu : 0);
-            pa->nodes[w - 1].memory -= (uint64_t) (memory > 0 ? memory : 0);
+            pa->nodes[w - 1].cpu -= cpu > 0 ? cpu : 0;
+            pa->nodes[w - 1].memory -= memory > 0 ? memory : 0;
         }
     }
 }

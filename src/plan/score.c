@@ -141,6 +141,8 @@ void score_count(struct plan *p, struct shape *s, int more)
     c->cpu_per_milli = ratio;
     c->stale = c->changed = true;
     c->ratios++;
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        p->shapes[k]->nowhere_at = 0;
 }
 
 bool score_changed(struct plan *p)

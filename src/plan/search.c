@@ -44,23 +44,36 @@ struct hunt {
 
 /* ---- may it be made to go, and what does that cost? ---- */
 
+/* Is there memory for what all its ranks on that node leave there? */
+static bool can_park(const struct plan_item *v, const struct plan_node *n)
+{
+    uint64_t bytes = 0, given = 0;
+
+    for (uint32_t k = 0; k < v->nplaces; k++) {
+        if (v->places[k].node != n)
+            continue;
+        bytes += item_bytes(v, &v->places[k]);
+        given += v->shape->parts[v->places[k].part].need.memory;
+    }
+    return n->suspends &&
+           n->memory_held + n->parked + bytes <= n->memory + given;
+}
+
 static enum plan_yield how_of(const struct plan_item *v)
 {
     if (v->yield != YIELD_SUSPEND)
         return v->yield;
-    for (uint32_t k = 0; k < v->nplaces; k++) {
-        const struct plan_node *n = v->places[k].node;
-
-        if (!n->suspends || n->memory_free +
-                v->shape->parts[v->places[k].part].need.memory <
-                item_bytes(v, &v->places[k]))
+    for (uint32_t k = 0; k < v->nplaces; k++)
+        if (!can_park(v, v->places[k].node))
             return YIELD_KILL;
-    }
     return YIELD_SUSPEND;
 }
 
+/* One within its own guarantee is not over that of those above. */
 static const struct plan_tenant *over_quota(const struct plan_tenant *t)
 {
+    if (t->quota_milli > 0 && t->held_milli <= t->quota_milli)
+        return NULL;
     for (; t; t = t->parent)
         if (t->held_milli > t->quota_milli)
             return t;
@@ -83,6 +96,18 @@ static bool is_ahead(const struct plan_item *i, uint8_t level)
     return level >= (i->promoted ? 0 : i->level) + PREDICT_GIVE_WAY;
 }
 
+/* What a guarantee covers goes for a turn only to one whom a guarantee covers
+ * as well: or it would be taken back at once.
+ */
+static bool may_overtake(const struct plan *p, const struct plan_item *i,
+                         struct plan_tenant *t)
+{
+    if (i->tenant != t && p->fair && !over_quota(t) &&
+        !tenant_within_quota(i->tenant, i->shape->gpu_milli))
+        return false;
+    return tenant_order(p, i->tenant, t) <= 0;
+}
+
 static bool may_turn(const struct plan *p, const struct plan_item *i,
                      const struct plan_item *v, enum plan_yield how)
 {
@@ -92,7 +117,7 @@ static bool may_turn(const struct plan *p, const struct plan_item *i,
     if (how == YIELD_KILL ||
         (how == YIELD_CHECKPOINT && p->policy.turns != TURNS_CHECKPOINT))
         return false;
-    return tenant_order(p, i->tenant, v->tenant) <= 0;
+    return may_overtake(p, i, v->tenant);
 }
 
 /* What it costs, in ms by which somebody is later.  Suspended, it pays for
@@ -172,6 +197,8 @@ static void take_off(struct hunt *s, const struct step *o)
     *push(s) = *o;
     o->victim.item->picked = true;
     paper_give_item(&s->paper, o->victim.item);
+    if (o->victim.how == YIELD_SUSPEND)
+        paper_park(&s->paper, o->victim.item, true);
 }
 
 static void put_back(struct hunt *s, uint32_t k)
@@ -180,6 +207,8 @@ static void put_back(struct hunt *s, uint32_t k)
 
     if (o->victim.moves)
         paper_give(&s->paper, o->victim.item->shape, &o->victim.to);
+    if (o->victim.how == YIELD_SUSPEND)
+        paper_park(&s->paper, o->victim.item, false);
     paper_take_item(&s->paper, o->victim.item);
     o->victim.item->picked = false;
     memmove(o, o + 1, (--s->nsteps - k) * sizeof(*o));
@@ -519,8 +548,7 @@ static bool outranks(const struct plan *p, const struct plan_item *i,
         over_quota(set->tenant))
         return true;
     return i->priority == set->priority && p->policy.turns != TURNS_OFF &&
-           is_ahead(i, set->level) &&
-           tenant_order(p, i->tenant, set->tenant) <= 0;
+           is_ahead(i, set->level) && may_overtake(p, i, set->tenant);
 }
 
 /* Could anybody at all be made to go, and could that be enough? */
