@@ -15,8 +15,12 @@
  *
  *   - the world's invariants hold after every event (testing.c);
  *   - the journal replays to the same tables, and they load to the same world;
- *   - a world that was loaded decides, step by step, as the one it was saved
- *     from: so the plan depends on the state and not on how it came about;
+ *   - a world that was loaded is the same, and decides, step by step, as the
+ *     one it was saved from: so the plan depends on the state and not on how it
+ *     came about.  But for what is made from predictions: who could give way is
+ *     looked for when room changes, and a reservation keeps the time that it
+ *     was made for; a world that was loaded makes both anew.  So lives with an
+ *     even seed have a policy without them;
  *   - the meter's shares make up the whole, and usage adds up;
  *   - every task that waits has a reason;
  *   - when nothing hinders any more, all comes to an end.
@@ -64,6 +68,9 @@ static void random_task(struct random *r, struct spec *s, uint32_t i)
     t->timeout_ms = chance(r, 20) ? 1 + below(r, 5000) : 0;
     t->limit_wall_ms = chance(r, 10) ? 1 + below(r, 9000) : 0;
     t->limit_gpu_ms = chance(r, 10) ? 1 + below(r, 9000) : 0;
+    t->limit_cost_micro = chance(r, 10) ? 1 + below(r, 9000) : 0;
+    t->ranks_max = chance(r, 10) ? t->ranks + below(r, 3) : 0;
+    t->near = (enum spec_near) (chance(r, 80) ? 0 : below(r, 3));
     if (t->gpu_milli && chance(r, 20))
         sim_model(s, i, chance(r, 50) ? "h100" : "A100");
     for (uint32_t k = 0; k < i; k++)
@@ -85,7 +92,7 @@ static void random_submit(struct random *r, struct sim *s)
         spec->deadline_ms = s->now + below(r, 60000);
     event_init(&e, EVENT_SUBMITTED);
     e.workload = world_next_workload(s->w) + below(r, 2);
-    memcpy(e.tenant, "t", 2);
+    memcpy(e.tenant, chance(r, 70) ? "t" : "u", 2);
     if (chance(r, 20))
         (void) snprintf(e.key, sizeof(e.key), "k%u", below(r, 20));
     if (chance(r, 10)) {
@@ -122,6 +129,20 @@ static struct lease *random_lease(struct random *r, const struct sim *s)
     return pick;
 }
 
+static void random_progress(struct random *r, struct sim *s,
+                            const struct lease *l)
+{
+    struct event e;
+
+    event_init(&e, EVENT_PROGRESS);
+    e.workload = l->task->workload->id;
+    e.task = l->task->index;
+    e.gen = l->gen;
+    e.data = json_pack("{s:f,s:{s:i}}", "progress", below(r, 102) / 100.0,
+                       "metrics", "loss", (int) below(r, 9));
+    (void) sim_do(s, &e);
+}
+
 static void random_report(struct random *r, struct sim *s)
 {
     const struct lease *l = random_lease(r, s);
@@ -129,6 +150,10 @@ static void random_report(struct random *r, struct sim *s)
 
     if (!l)
         return;
+    if (chance(r, 5)) {
+        random_progress(r, s, l);
+        return;
+    }
     event_init(&e, l->claimed_ms == 0 && chance(r, 90) ? EVENT_CLAIMED
                                                        : EVENT_LEASE_ENDED);
     e.workload = l->task->workload->id;
@@ -150,7 +175,7 @@ static void random_workload_event(struct random *r, struct sim *s)
 {
     static const enum event_type types[] = {
         EVENT_PAUSED, EVENT_UNPAUSED, EVENT_UNPAUSED, EVENT_ABORTING,
-        EVENT_ABORTING, EVENT_RELEASED, EVENT_RELEASED,
+        EVENT_ABORTING, EVENT_RELEASED, EVENT_RELEASED, EVENT_PRIORITISED,
     };
     const struct workload *wl = random_workload(r, s);
     struct event e;
@@ -160,7 +185,20 @@ static void random_workload_event(struct random *r, struct sim *s)
     event_init(&e, types[below(r, array_size(types))]);
     e.workload = wl->id;
     e.force = chance(r, 30);
+    e.priority = (int) below(r, 5) - 2;
     e.task = chance(r, 50) ? EVENT_ALL : below(r, wl->spec->ntasks + 1);
+    (void) sim_do(s, &e);
+}
+
+static void random_device_event(struct random *r, struct sim *s,
+                                const char *node)
+{
+    struct event e;
+
+    event_init(&e, chance(r, 30) ? EVENT_DEVICE_DRAINED
+                                 : EVENT_DEVICE_UNDRAINED);
+    (void) snprintf(e.node, sizeof(e.node), "%s", node);
+    e.device = below(r, 3);
     (void) sim_do(s, &e);
 }
 
@@ -170,7 +208,10 @@ static void random_pool_event(struct random *r, struct sim *s)
 
     (void) snprintf(id, sizeof(id), "b%u", below(r, 3));
     (void) snprintf(node, sizeof(node), "node-%s", id);
-    switch (below(r, 6)) {
+    switch (below(r, 7)) {
+    case 6:
+        random_device_event(r, s, node);
+        break;
     case 0:
         (void) sim_on_block(s, EVENT_BLOCK_LOST, id);
         break;
@@ -187,17 +228,58 @@ static void random_pool_event(struct random *r, struct sim *s)
     }
 }
 
+static void random_window(struct random *r, struct sim *s)
+{
+    struct event e;
+    char name[4], node[16];
+
+    (void) snprintf(name, sizeof(name), "w%u", below(r, 2));
+    (void) snprintf(node, sizeof(node), "node-b%u", below(r, 3));
+    if (chance(r, 40)) {
+        event_init(&e, EVENT_WINDOW_REMOVED);
+        e.data = json_pack("{s:s}", "name", name);
+    } else {
+        event_init(&e, EVENT_WINDOW_SET);
+        e.data = json_pack("{s:s,s:s,s:[s],s:I,s:I}", "name", name, "tenant",
+                           chance(r, 50) ? "u" : "", "nodes", node, "from_ms",
+                           (json_int_t) (s->now + below(r, 9999)), "to_ms",
+                           (json_int_t) (s->now + 10000 + below(r, 999999)));
+    }
+    (void) sim_do(s, &e);
+}
+
+static void random_budget(struct random *r, struct sim *s, const char *tenant)
+{
+    if (chance(r, 50))
+        (void) sim_tenant(s, tenant, json_pack("{s:n,s:s}", "budget",
+                          "parent", chance(r, 50) ? "lab" : ""));
+    else
+        (void) sim_tenant(s, tenant, json_pack("{s:{s:I,s:s,s:I}}", "budget",
+                          "amount_micro", (json_int_t) 1 + below(r, 999999),
+                          "unit", chance(r, 50) ? "gpu_hours" : "money",
+                          "period_ms", (json_int_t) 60000 + below(r, 999999)));
+}
+
 static void random_rare(struct random *r, struct sim *s)
 {
     struct event e;
 
-    if (chance(r, 50)) {
+    switch (below(r, 6)) {
+    case 0:
+    case 1:
         (void) sim_quota(s, chance(r, 60) ? UINT32_MAX : below(r, 4000));
-        return;
+        break;
+    case 2:
+        random_window(r, s);
+        break;
+    case 3:
+        random_budget(r, s, chance(r, 50) ? "u" : "lab");
+        break;
+    default:
+        event_init(&e, EVENT_RESTORED);
+        e.epoch = world_epoch(s->w) + 1;
+        (void) sim_do(s, &e);
     }
-    event_init(&e, EVENT_RESTORED);
-    e.epoch = world_epoch(s->w) + 1;
-    (void) sim_do(s, &e);
 }
 
 static void check_meter(struct sim *s)
@@ -223,6 +305,8 @@ static void check_reasons(struct sim *s)
                 fault(s, wl->tasks[i].spec->name, "has no reason");
             if (y.code == WHY_ORDER && !strstr(y.text, "comes before it"))
                 fault(s, y.text, "fits, and was not planned");
+            if (y.start_low_ms > y.start_ms || y.start_ms > y.start_high_ms)
+                fault(s, y.text, "its predicted start is out of order");
         }
     }
 }
@@ -241,6 +325,8 @@ static void drain(struct sim *s)
         (void) snprintf(node, sizeof(node), "node-b%d", i);
         (void) sim_on_node(s, EVENT_NODE_UNDRAINED, node);
     }
+    (void) sim_tenant(s, "u", json_pack("{s:n}", "budget"));
+    (void) sim_tenant(s, "lab", json_pack("{s:n}", "budget"));
     (void) sim_block(s, "zz", 16, "H100", 64);
     (void) sim_block(s, "zy", 16, "A100", 64);
     for (int round = 0; round < 20000 && (wl = random_workload(&r, s));
@@ -269,8 +355,9 @@ static void drain(struct sim *s)
 /* The sum over what was reported, from the journal alone. */
 static void check_usage(struct sim *s)
 {
-    const struct tenant *t = world_tenant(s->w, "t");
-    uint64_t ended = 0;
+    const struct tenant *t;
+    uint64_t ended = 0, counted = 0;
+    size_t pos = 0;
 
     for (size_t i = 0; i < json_array_size(s->journal); i++)
         ended += strcmp(json_get_str(json_array_get(s->journal, i), "type", ""),
@@ -278,10 +365,13 @@ static void check_usage(struct sim *s)
     for (size_t i = 0; i < json_array_size(s->journal); i++)
         ended += json_array_size(json_object_get(
                      json_array_get(s->journal, i), "done"));
-    if (t->tasks_ended != ended)
+    while ((t = world_next_tenant(s->w, &pos))) {
+        counted += t->tasks_ended;
+        if (t->used_gpu_milli != 0 || t->sum_milli != 0 || t->sum_price != 0)
+            fault(s, "usage", "a device is held by nobody");
+    }
+    if (counted != ended)
         fault(s, "usage", "tasks that ended are not counted right");
-    if (t->used_gpu_milli != 0)
-        fault(s, "usage", "a device is held by nobody");
 }
 
 /* What happened in all lives together, so that nobody believes in a rule that
@@ -295,25 +385,18 @@ static void count_events(const struct sim *s)
         happened[t] += sim_count(s, (enum event_type) t);
 }
 
-/* Room that is being made is no part of the rows: after a restart the one that
- * it was made for stands in line like any other.
- */
-static bool makes_room(const struct sim *s)
+static bool evicts(const struct sim *s)
 {
-    const struct workload *wl;
-    size_t pos = 0;
-
-    while ((wl = world_next(s->w, &pos)))
-        for (uint32_t i = 0; i < wl->spec->ntasks; i++)
-            if (wl->tasks[i].preempting)
-                return true;
-    return false;
+    return world_policy(s->w)->min_run_ms < UINT64_C(1000) * 86400;
 }
 
 static void twin_now(struct sim *s)
 {
-    if (!makes_room(s))
-        (void) sim_twin(s);
+    (void) sim_twin(s);
+    if (!evicts(s))
+        return;
+    world_free(s->twin);
+    s->twin = NULL;
 }
 
 /* A large round is journalled in pieces: a world that is loaded between two of
@@ -335,6 +418,12 @@ static void one_life(uint64_t seed, unsigned events)
     unsigned replays = 0;
 
     sim_open(&s);
+    (void) sim_tenant(&s, "lab", json_pack("{s:i}", "weight", 2));
+    (void) sim_tenant(&s, "u", json_pack("{s:s,s:i}", "parent", "lab",
+                                         "quota_gpus_milli", 2000));
+    (void) sim_policy(&s, 1, json_pack("{s:i,s:s,s:s,s:i,s:f}", "weir", 1,
+                      "kind", "policy", "min_run", seed % 2 ? "5m" : "365d",
+                      "reservations", seed % 2 ? 4 : 0, "price_hour", 1.5));
     for (unsigned i = 0; i < events && s.faults == 0; i++) {
         uint32_t what = below(&r, 100);
 
@@ -388,6 +477,8 @@ int main(int argc, char **argv)
     for (unsigned t = EVENT_SUBMITTED; t <= EVENT_TENANT_SET; t++)
         ok(happened[t] >= 10, "%s happened %u times",
            event_type_name((enum event_type) t), happened[t]);
+    ok(happened[EVENT_WINDOW_SET] >= 10 && happened[EVENT_POLICY_SET] >= 10,
+       "windows %u", happened[EVENT_WINDOW_SET]);
     ok(parts >= 10, "rounds in parts %u", parts);
     ok(happened[EVENT_RESTORED] >= 10 && happened[EVENT_RELEASED] >= 10,
        "restores %u, releases %u", happened[EVENT_RESTORED],
