@@ -88,7 +88,7 @@ json_t *order_json(const struct control *c, const struct lease *l)
     json_put_u64(o, "ranks", t->ranks);
     json_put_u64(o, "rank", l->rank);
     put_devices(o, l);
-    if (s->ranks > 1)
+    if (t->ranks > 1)
         put_rendezvous(o, l);
     json_put_u64(o, "log_bytes", c->conf->log_bytes);
     json_put_u64(o, "attempt", l->gen);
