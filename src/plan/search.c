@@ -380,6 +380,18 @@ static int by_loss(const void *a, const void *b)
     return x->victim.item->order > y->victim.item->order ? -1 : 1;
 }
 
+/* One with several ranks on the node is met several times. */
+static bool is_in(const struct step *list, uint32_t n,
+                  const struct plan_item *v)
+{
+    if (v->shape->simple)
+        return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (list[k].victim.item == v)
+            return true;
+    return false;
+}
+
 static uint32_t residents(const struct hunt *s, const struct paper_node *at,
                           struct step *ret)
 {
@@ -390,7 +402,7 @@ static uint32_t residents(const struct hunt *s, const struct paper_node *at,
         struct plan_item *v = n->items[k];
         struct step *o = &ret[count];
 
-        if (v->state != ITEM_RUNNING || v->picked)
+        if (v->state != ITEM_RUNNING || v->picked || is_in(ret, count, v))
             continue;
         memset(o, 0, sizeof(*o));
         o->victim.item = v;
