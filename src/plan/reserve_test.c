@@ -1,0 +1,223 @@
+#include "plan/bed.h"
+
+static struct plan_item *run_one(struct bed *b, uint32_t milli,
+                                 const char *like)
+{
+    struct plan_item *i = BED(.milli = milli, .like = like);
+
+    bed_run(b);
+    return i;
+}
+
+/* Four devices: two run, one waits for four past its patience. */
+struct blocked {
+    struct plan_item *runs, *waits;
+};
+
+static struct blocked block(struct bed *b, uint64_t reserved)
+{
+    struct blocked ret;
+    struct policy policy = *plan_policy(b->p);
+
+    policy.reservations = (uint32_t) reserved;
+    policy.turns = TURNS_OFF;
+    plan_set_policy(b->p, &policy);
+    bed_teach(b, "hour", 60 * MINUTE, 2);
+    bed_teach(b, "short", 5 * MINUTE, 1);
+    (void) bed_node(b, "n", 4, false, false);
+    ret.runs = run_one(b, 2000, "hour");
+    ret.waits = run_one(b, 4000, "hour");
+    ok(bed_runs(ret.runs) && !bed_runs(ret.waits), "four do not fit");
+    return ret;
+}
+
+static void test_backfill(void)
+{
+    struct bed bed, *b = &bed;
+    struct blocked at;
+    struct plan_item *brief, *lasts;
+
+    bed_open(b);
+    at = block(b, 1);
+    lasts = run_one(b, 1000, "hour");
+    ok(bed_runs(lasts), "before its patience ends anybody may overtake");
+    plan_end(b->p, lasts, false);
+    bed_wait(b, 10 * MINUTE);
+    ok(at.waits->reserved && promise_start_ms(b->p, at.waits) >
+       plan_now(b->p) + 40 * MINUTE && promise_start_ms(b->p, at.waits) <
+       plan_now(b->p) + 70 * MINUTE, "then the end of what runs is its start");
+    ok(plan_wake_ms(b->p) <= promise_start_ms(b->p, at.waits),
+       "and the plan wakes for it");
+    lasts = run_one(b, 1000, "hour");
+    brief = run_one(b, 1000, "short");
+    ok(!bed_runs(lasts) && bed_runs(brief), "who is gone by then may start");
+    lasts = run_one(b, 1000, "unheard of");
+    ok(!bed_runs(lasts), "who is not known may not");
+    plan_end(b->p, brief, true);
+    plan_end(b->p, at.runs, true);
+    bed_run(b);
+    ok(bed_runs(at.waits) && !at.waits->reserved, "it starts");
+    plan_free(b->p);
+}
+
+static void test_priority(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *high;
+
+    bed_open(b);
+    (void) block(b, 1);
+    bed_wait(b, 10 * MINUTE);
+    high = BED(.milli = 1000, .priority = 1, .like = "hour");
+    bed_run(b);
+    ok(bed_runs(high), "a higher priority is not bound by it");
+    plan_free(b->p);
+}
+
+static void test_none(void)
+{
+    struct bed bed, *b = &bed;
+    struct blocked at;
+    struct plan_item *lasts;
+
+    bed_open(b);
+    at = block(b, 0);
+    bed_wait(b, 10 * MINUTE);
+    lasts = run_one(b, 1000, "hour");
+    ok(bed_runs(lasts) && !at.waits->reserved,
+       "a policy without reservations has none");
+    plan_free(b->p);
+}
+
+static void test_dropped(void)
+{
+    struct bed bed, *b = &bed;
+    struct blocked at;
+    struct plan_item *lasts;
+
+    bed_open(b);
+    at = block(b, 1);
+    bed_wait(b, 10 * MINUTE);
+    lasts = run_one(b, 1000, "hour");
+    ok(!bed_runs(lasts), "it stands in the way");
+    plan_hold(b->p, at.waits, true);
+    bed_run(b);
+    ok(bed_runs(lasts), "until it leaves the line");
+    plan_free(b->p);
+}
+
+/* Short ones come for ever; the one that waits for all devices starts within
+ * its patience and the time that a short one runs.
+ */
+static void test_starvation(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *running[5] = { NULL }, *whole;
+    struct policy policy;
+    uint64_t since;
+
+    bed_open(b);
+    policy = *plan_policy(b->p);
+    policy.turns = TURNS_OFF;
+    plan_set_policy(b->p, &policy);
+    bed_teach(b, "short", 5 * MINUTE, 1);
+    (void) bed_node(b, "n", 4, false, false);
+    for (unsigned k = 0; k < 4; k++) {
+        running[k] = run_one(b, 1000, "short");
+        bed_wait(b, MINUTE);
+    }
+    whole = run_one(b, 4000, "short");
+    since = plan_now(b->p);
+    for (unsigned k = 0; !bed_runs(whole) && k < 200; k++) {
+        unsigned at = k % 5;
+
+        if (running[at] && bed_runs(running[at]))
+            plan_end(b->p, running[at], true);
+        else if (running[at])
+            plan_end(b->p, running[at], false);
+        running[at] = run_one(b, 1000, "short");
+        bed_wait(b, MINUTE);
+    }
+    ok(bed_runs(whole), "it starts");
+    ok(plan_now(b->p) - since <= 10 * MINUTE + 2 * 5 * MINUTE + 2 * MINUTE,
+       "within the bound");
+    plan_free(b->p);
+}
+
+static void test_window(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_tenant *other;
+    struct plan_node *n;
+    struct plan_item *i, *mine;
+    struct plan_window w = { .name = "demo", .nnodes = 1 };
+    struct err err;
+
+    bed_open(b);
+    other = bed_tenant(b, "other", 0, 0, 0);
+    n = bed_node(b, "n", 8, false, false);
+    bed_teach(b, "short", 5 * MINUTE, 1);
+    bed_teach(b, "hour", 60 * MINUTE, 1);
+    w.tenant = other;
+    w.nodes = &n;
+    w.from_ms = plan_now(b->p) + 30 * MINUTE;
+    w.to_ms = w.from_ms;
+    ok(plan_window_set(b->p, &w, &err) < 0, "a window without an end");
+    w.to_ms += 60 * MINUTE;
+    ok(plan_window_set(b->p, &w, &err) == 0, "a window");
+    i = run_one(b, 1000, "short");
+    ok(bed_runs(i), "who is gone before it begins may start");
+    mine = run_one(b, 1000, "hour");
+    ok(!bed_runs(mine), "who would be there may not");
+    i = BED(.milli = 1000, .t = other, .like = "hour");
+    bed_run(b);
+    ok(bed_runs(i), "whom it is kept for may");
+    bed_wait(b, 31 * MINUTE);
+    i = run_one(b, 1000, "short");
+    ok(!bed_runs(i), "inside it nobody else starts");
+    ok(plan_wake_ms(b->p) <= w.to_ms, "the plan wakes at its end");
+    bed_wait(b, w.to_ms - plan_now(b->p));
+    ok(bed_runs(i) && bed_runs(mine), "after it everybody does");
+    w.to_ms += 60 * MINUTE;
+    w.tenant = NULL;
+    ok(plan_window_set(b->p, &w, &err) == 0, "a window for nobody");
+    i = BED(.milli = 1000, .t = other, .like = "hour");
+    bed_run(b);
+    ok(!bed_runs(i), "is for nobody");
+    plan_window_remove(b->p, "demo");
+    bed_run(b);
+    ok(bed_runs(i) && n->promised == 0, "and may be removed");
+    plan_free(b->p);
+}
+
+static void test_gone(void)
+{
+    struct bed bed, *b = &bed;
+    struct blocked at;
+    struct plan_node *n;
+    struct plan_window w = { .name = "w", .nnodes = 1, .nodes = &n,
+                             .to_ms = UINT64_MAX };
+
+    bed_open(b);
+    at = block(b, 4);
+    bed_wait(b, 10 * MINUTE);
+    n = at.waits->reserved ? at.runs->places[0].node : NULL;
+    ok(n && plan_window_set(b->p, &w, NULL) == 0, "a window on a node");
+    plan_end(b->p, at.runs, false);
+    plan_node_remove(b->p, n);
+    ok(!at.waits->reserved, "promises go with the node");
+    bed_run(b);
+    plan_free(b->p);
+}
+
+int main(void)
+{
+    test_backfill();
+    test_priority();
+    test_none();
+    test_dropped();
+    test_starvation();
+    test_window();
+    test_gone();
+    return tap_done();
+}

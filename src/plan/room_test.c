@@ -1,0 +1,281 @@
+#include "plan/bed.h"
+
+static struct plan_item *ran(struct bed *b, struct bed_item spec, uint64_t ms)
+{
+    struct plan_item *i = bed_add(b, spec);
+
+    bed_run(b);
+    ok(bed_runs(i), "it runs");
+    bed_wait(b, ms);
+    return i;
+}
+#define RAN(ms, ...) ran(b, (struct bed_item) { __VA_ARGS__ }, (ms))
+
+static bool evicts(struct bed *b, const struct plan_item *v,
+                   const struct plan_item *c, enum plan_cause cause,
+                   enum plan_yield how)
+{
+    struct plan_decision d;
+
+    return plan_next(b->p, &d) && d.what == PLAN_EVICT && d.item == v &&
+           d.claimant == c && d.cause == cause && d.how == how;
+}
+
+static bool nothing(struct bed *b)
+{
+    struct plan_decision d;
+
+    return !plan_next(b->p, &d);
+}
+
+static void test_priority(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *high, *other;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, false);
+    low = RAN(6 * MINUTE, .milli = 2000);
+    high = BED(.milli = 1000, .priority = 1);
+    ok(evicts(b, low, high, EVICT_PRIORITY, YIELD_SUSPEND),
+       "one of lower priority is suspended");
+    ok(evicts(b, low, high, EVICT_PRIORITY, YIELD_SUSPEND),
+       "asked again it is the same");
+    plan_leaving(b->p, low, high);
+    other = BED(.milli = 1000, .priority = 1, .below_ms = 1);
+    ok(nothing(b), "then there is nothing but to wait");
+    plan_left(b->p, low, true, 0);
+    bed_run(b);
+    ok(bed_runs(high) && bed_runs(other) &&
+       plan_state(low) == ITEM_SUSPENDED, "who claimed it starts");
+    plan_end(b->p, high, true);
+    bed_run(b);
+    ok(plan_state(low) == ITEM_SUSPENDED, "it waits for both");
+    plan_end(b->p, other, true);
+    bed_run(b);
+    ok(bed_runs(low), "and goes on where it was");
+    plan_free(b->p);
+}
+
+static void test_min_run(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *high;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, false);
+    low = RAN(5 * MINUTE - 1, .milli = 1000);
+    high = BED(.milli = 1000, .priority = 1);
+    ok(nothing(b), "not before it has run for a while");
+    ok(plan_wake_ms(b->p) <= plan_now(b->p) + 2, "the plan says when");
+    bed_wait(b, 2);
+    ok(bed_runs(high) && !bed_runs(low), "then it gives way");
+    plan_free(b->p);
+}
+
+static void test_in_vain(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *never;
+
+    bed_open(b);
+    (void) bed_node(b, "m", 1, true, false);
+    (void) bed_node(b, "n", 2, true, false);
+    low = RAN(0, .milli = 1000);
+    never = RAN(6 * MINUTE, .milli = 2000, .yield = YIELD_NEVER);
+    (void) BED(.milli = 2000, .priority = 1);
+    ok(nothing(b), "nobody goes for one who could not start then");
+    ok(bed_runs(low) && bed_runs(never), "they go on");
+    plan_free(b->p);
+}
+
+static void test_least_loss(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *kill, *check, *susp, *high;
+
+    bed_open(b);
+    (void) bed_node(b, "k", 1, false, false);
+    (void) bed_node(b, "c", 1, false, false);
+    (void) bed_node(b, "s", 1, true, false);
+    kill = BED(.milli = 1000, .yield = YIELD_KILL);
+    check = BED(.milli = 1000, .yield = YIELD_CHECKPOINT);
+    bed_run(b);
+    susp = BED(.milli = 1000, .yield = YIELD_SUSPEND);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    ok(bed_runs(kill) && bed_runs(check) && bed_runs(susp), "all run");
+    for (unsigned k = 0; k < 3; k++) {
+        high = BED(.milli = 1000, .priority = 1);
+        bed_run(b);
+        ok(bed_runs(high), "each time one starts");
+        ok(bed_runs(kill) == (k < 2) && bed_runs(check) == (k < 1) &&
+           !bed_runs(susp), "suspend, then checkpoint, then kill (%u)", k);
+    }
+    plan_free(b->p);
+}
+
+static void test_quota(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_tenant *owner, *guest;
+    struct plan_item *g[2], *mine;
+    struct policy policy;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, false);
+    owner = bed_tenant(b, "owner", 0, 1000, 0);
+    guest = bed_tenant(b, "guest", 0, 1000, 0);
+    for (unsigned k = 0; k < 2; k++)
+        g[k] = BED(.milli = 1000, .t = guest);
+    bed_run(b);
+    ok(bed_runs(g[0]) && bed_runs(g[1]), "what others leave is borrowed");
+    bed_wait(b, 6 * MINUTE);
+    policy = *plan_policy(b->p);
+    policy.reclaim = false;
+    policy.turns = TURNS_OFF;
+    plan_set_policy(b->p, &policy);
+    mine = BED(.milli = 1000, .t = owner);
+    ok(nothing(b), "the policy may leave it there");
+    policy.reclaim = true;
+    plan_set_policy(b->p, &policy);
+    bed_run(b);
+    ok(bed_runs(mine) && bed_runs(g[0]) + bed_runs(g[1]) == 1,
+       "or take it back");
+    mine = BED(.milli = 1000, .t = owner);
+    bed_wait(b, 6 * MINUTE);
+    ok(!bed_runs(mine), "but not more than the quota");
+    plan_free(b->p);
+}
+
+static void test_turn(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *had, *fresh;
+    struct policy policy;
+
+    bed_open(b);
+    bed_teach(b, "x", 10 * MINUTE, 1);
+    (void) bed_node(b, "n", 1, true, false);
+    policy = *plan_policy(b->p);
+    policy.turns = TURNS_OFF;
+    plan_set_policy(b->p, &policy);
+    had = RAN(1000 * MINUTE, .milli = 1000, .like = "x");
+    fresh = BED(.milli = 1000, .like = "x");
+    ok(nothing(b), "no turns, if the policy says so");
+    policy.turns = TURNS_SUSPEND;
+    plan_set_policy(b->p, &policy);
+    ok(evicts(b, had, fresh, EVICT_TURN, YIELD_SUSPEND),
+       "who had its time gives way to who has had none");
+    bed_run(b);
+    ok(bed_runs(fresh), "who starts");
+    plan_free(b->p);
+}
+
+static void test_no_turn_for_an_equal(void)
+{
+    struct bed bed, *b = &bed;
+
+    bed_open(b);
+    bed_teach(b, "x", 60 * MINUTE, 1);
+    (void) bed_node(b, "n", 1, true, false);
+    (void) RAN(6 * MINUTE, .milli = 1000, .like = "x");
+    (void) BED(.milli = 1000, .like = "x");
+    ok(nothing(b), "who is as far goes on");
+    plan_free(b->p);
+}
+
+/* Two half-full nodes, and one who needs a whole one. */
+static void test_move(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_node *n[2];
+    struct plan_item *i[2], *whole;
+    struct plan_place at = { .ndevices = 2, .device = { 0, 1 } };
+    const struct plan_place *places;
+    struct policy policy;
+
+    bed_open(b);
+    for (unsigned k = 0; k < 2; k++) {
+        n[k] = bed_node(b, k ? "m" : "n", 4, true, true);
+        i[k] = BED(.milli = 2000);
+        at.node = n[k];
+        ok(plan_start(b->p, i[k], &at, 1, NULL) == 0, "it runs");
+    }
+    bed_wait(b, 6 * MINUTE);
+    policy = *plan_policy(b->p);
+    policy.turns = TURNS_OFF;
+    policy.move = false;
+    plan_set_policy(b->p, &policy);
+    whole = BED(.milli = 4000);
+    ok(nothing(b), "nobody moves, if the policy says so");
+    policy.move = true;
+    plan_set_policy(b->p, &policy);
+    bed_run(b);
+    ok(bed_runs(whole) && bed_runs(i[0]) && bed_runs(i[1]),
+       "one moves, all run");
+    (void) plan_places(i[0], &places);
+    at.node = places[0].node;
+    (void) plan_places(i[1], &places);
+    ok(at.node == places[0].node, "the two share a node");
+    plan_free(b->p);
+}
+
+static void test_gang(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low[4], *gang;
+    static const char *const names[] = { "a", "b", "c", "d" };
+    unsigned running = 0;
+
+    bed_open(b);
+    for (unsigned k = 0; k < 4; k++) {
+        (void) bed_node(b, names[k], 1, true, false);
+        low[k] = BED(.milli = 1000);
+        bed_run(b);
+    }
+    bed_wait(b, 6 * MINUTE);
+    gang = BED(.milli = 1000, .ranks = 3, .priority = 1);
+    bed_run(b);
+    for (unsigned k = 0; k < 4; k++)
+        running += bed_runs(low[k]);
+    ok(bed_runs(gang) && running == 1, "as many go as it has ranks");
+    gang = BED(.milli = 1000, .ranks = 5, .priority = 2);
+    bed_run(b);
+    ok(!bed_runs(gang), "nobody goes for one larger than the pool");
+    plan_free(b->p);
+}
+
+static void test_earmark(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *gang, *small;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 4, true, false);
+    low = RAN(6 * MINUTE, .milli = 3000);
+    gang = BED(.milli = 4000, .priority = 1);
+    ok(evicts(b, low, gang, EVICT_PRIORITY, YIELD_SUSPEND), "it must go");
+    plan_leaving(b->p, low, gang);
+    small = BED(.milli = 1000);
+    ok(nothing(b), "what is free is kept for who will use it");
+    plan_hold(b->p, gang, true);
+    bed_run(b);
+    ok(bed_runs(small), "unless he does not want it any more");
+    plan_free(b->p);
+}
+
+int main(void)
+{
+    test_priority();
+    test_min_run();
+    test_in_vain();
+    test_least_loss();
+    test_quota();
+    test_turn();
+    test_no_turn_for_an_equal();
+    test_move();
+    test_gang();
+    test_earmark();
+    return tap_done();
+}
