@@ -317,7 +317,7 @@ static void close_shape(struct shape *s)
 /* A suspended one goes on where it was, unless it roams. */
 static const struct plan_item *bound_to(const struct plan_item *i)
 {
-    return i->places && !i->places[0].node->roams ? i : NULL;
+    return place_bound(i) ? i : NULL;
 }
 
 static struct queue *new_queue(const struct plan_item *i, struct row *r)

@@ -169,5 +169,7 @@ bool paper_fits(const struct paper *pa, const struct paper_node *at,
     ret->node = at->node;
     ret->part = part;
     ret->ndevices = 0;
-    return need->devices == 0 || choose(pa, at, need, ret);
+    if (need->devices == 0)
+        return !score_keeps(pa->plan, at->node, need, 1);
+    return choose(pa, at, need, ret);
 }

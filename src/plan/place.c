@@ -342,7 +342,7 @@ static bool find_back(struct search *s, struct plan_place **ret,
     return true;
 }
 
-static bool bound(const struct plan_item *i)
+bool place_bound(const struct plan_item *i)
 {
     if (i->state != ITEM_SUSPENDED || i->nplaces == 0)
         return false;
@@ -361,7 +361,7 @@ bool place_find(struct plan *p, const struct plan_item *i,
         .o = o ? o : &NO_OPTS,
     };
 
-    if (bound(i))
+    if (place_bound(i))
         return find_back(&s, ret, ret_n, ret_score);
     if (!i->shape->simple)
         return gang_find(&s, ret, ret_n, ret_score);

@@ -246,6 +246,8 @@ bool place_find(struct plan *p, const struct plan_item *i,
  * that place_find fails.
  */
 bool place_may_fit(const struct plan *p, const struct shape *s);
+/* Suspended, and its state cannot be moved: rank by rank to its own nodes. */
+bool place_bound(const struct plan_item *i);
 /* Could room made on this node help the shape? */
 bool place_helps(const struct plan *p, const struct plan_node *n,
                  const struct shape *s);

@@ -417,18 +417,25 @@ bool room_allows(const struct plan *p, const struct plan_item *i,
 
 /* ---- decisions ---- */
 
+/* The places that the search found are free, and open to the claimant. */
 static bool has_all(struct plan *p, const struct claim *c)
 {
     const struct shape *s = c->claimant->shape;
     uint32_t k = 0;
     bool all;
 
-    while (k < c->nplaces &&
-           pool_has(p, &s->parts[c->places[k].part], &c->places[k]))
+    while (k < c->nplaces) {
+        const struct plan_place *at = &c->places[k];
+        const struct part *q = &s->parts[at->part];
+
+        if (!pool_has(p, q, at) ||
+            !promise_allows(p, c->claimant, at->node, q, at))
+            break;
         pool_take(p, s, &c->places[k++]);
+    }
     all = k == c->nplaces;
     while (k > 0)
-        pool_give(p, s, &c->places[--k]);
+        pool_undo(p, s, &c->places[--k]);
     return all;
 }
 
@@ -460,7 +467,7 @@ static bool start_claimant(struct plan *p, const struct claim *c,
         return false;
     if (!place_find(p, c->claimant, &none, &p->next, &ret->nplaces,
                     &ret->score)) {
-        if (!has_all(p, c))
+        if (place_bound(c->claimant) || !has_all(p, c))
             return false;
         p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
         ret->nplaces = c->nplaces;

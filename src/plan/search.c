@@ -528,10 +528,27 @@ static struct paper_node *cheapest(struct hunt *s, uint32_t part)
     return best;
 }
 
+/* Each rank where its state is. */
+static bool fill_back(struct hunt *s)
+{
+    for (uint32_t k = 0; k < s->i->nplaces; k++) {
+        const struct plan_place *was = &s->i->places[k];
+        uint32_t w = s->paper.where[was->node->index];
+        struct paper_node *at = &s->paper.nodes[w - 1];
+
+        if (w == 0 || at->barred || cost_here(s, at, was->part) >= DBL_MAX)
+            return false;
+        settle(s, at, was->part);
+    }
+    return true;
+}
+
 static bool fill(struct hunt *s)
 {
     const struct shape *shape = s->i->shape;
 
+    if (place_bound(s->i))
+        return fill_back(s);
     for (uint32_t part = 0; part < shape->nparts; part++) {
         for (uint32_t k = 0; k < s->paper.count; k++)
             s->paper.nodes[k].stale = true;
