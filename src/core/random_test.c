@@ -193,12 +193,15 @@ static void random_workload_event(struct random *r, struct sim *s)
 static void random_device_event(struct random *r, struct sim *s,
                                 const char *node)
 {
+    uint32_t number = below(r, 3), at = 0;
+    const struct block *b = node_device(s->w, node, number, &at);
+    bool undrain = b && b->devices[at].drained ? chance(r, 90)
+                                               : chance(r, 10);
     struct event e;
 
-    event_init(&e, chance(r, 30) ? EVENT_DEVICE_DRAINED
-                                 : EVENT_DEVICE_UNDRAINED);
+    event_init(&e, undrain ? EVENT_DEVICE_UNDRAINED : EVENT_DEVICE_DRAINED);
     (void) snprintf(e.node, sizeof(e.node), "%s", node);
-    e.device = below(r, 3);
+    e.device = number;
     (void) sim_do(s, &e);
 }
 
