@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MILLI = 1000, MS = 1000 };
+enum { MILLI = 1000, MS = 1000, VAIN_MAX = 1000 };
 #define NEVER_MS (UINT64_C(1000) * 60 * 60 * 24 * 365 * 100)
 
 /* A task that is played. */
@@ -386,7 +386,7 @@ static uint64_t next_ms(const struct play *y)
         f->tasks[y->by_submit[y->next]].submit_ms < at)
         at = f->tasks[y->by_submit[y->next]].submit_ms;
     wake = plan_wake_ms(y->plan);
-    if (at != UINT64_MAX && wake != UINT64_MAX && wake - y->from_ms < at)
+    if (wake != UINT64_MAX && wake - y->from_ms < at && y->done < f->count)
         at = wake - y->from_ms;
     return at;
 }
@@ -403,6 +403,7 @@ static int run(struct play *y, struct err *err)
 {
     uint64_t now = y->flow->tasks[y->by_submit[0]].submit_ms, at;
     struct plan_decision d;
+    uint32_t vain = 0;
     int rc = 0;
 
     while (rc == 0) {
@@ -418,7 +419,10 @@ static int run(struct play *y, struct err *err)
             else if (d.what == PLAN_EVICT)
                 evict(y, now, &d);
         at = next_ms(y);
-        if (at == UINT64_MAX)
+        /* Nothing runs or comes: only the plan itself might go on. */
+        vain = heap_top(&y->running) || y->next < y->flow->count ? 0
+                                                                 : vain + 1;
+        if (at == UINT64_MAX || vain > VAIN_MAX)
             break;
         if (at <= now)
             at = now + 1;

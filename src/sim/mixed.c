@@ -45,7 +45,7 @@ static uint32_t draw_gpus(uint64_t *state)
 {
     static const struct {
         uint32_t percent, gpus;
-    } widths[] = { { 40, 1 }, { 25, 2 }, { 20, 4 }, { 10, 8 }, { 5, 16 } };
+    } widths[] = { { 45, 1 }, { 25, 2 }, { 18, 4 }, { 8, 8 }, { 4, 16 } };
     uint32_t at = (uint32_t) (100 * draw_share(state)), i = 0;
 
     while (at >= widths[i].percent)
@@ -53,24 +53,24 @@ static uint32_t draw_gpus(uint64_t *state)
     return widths[i].gpus;
 }
 
-/* Four fifths of the GPU work is training. */
+/* Nine tenths of the GPU work is training. */
 static void draw_pipeline(uint64_t *state, double duty, uint32_t number,
                           struct flow_task *t)
 {
     static const char *const names[] = { "prepare", "train", "evaluate",
                                          "infer" };
     double length = 30 * 60 * exp(0.6 * draw_normal(state));
-    double own = duty * (0.8 + 0.4 * draw_share(state)), rest;
-    uint32_t gpus = draw_gpus(state), half = (gpus + 1) / 2;
+    double own = duty * (0.9 + 0.2 * draw_share(state)), rest;
+    uint32_t gpus = draw_gpus(state), few = (gpus + 3) / 4;
     uint32_t tenant = (uint32_t) (MIXED_TENANTS * draw_share(state));
-    double train = 0.8 * own * length;
-    double infer = 0.2 * own * length * gpus / half;
+    double train = 0.9 * own * length;
+    double infer = 0.1 * own * length * gpus / few;
 
     rest = fmax(length - train - infer, 0.05 * length);
     double lengths[] = { 0.6 * rest, train, 0.4 * rest, infer };
-    uint32_t use[] = { 0, gpus, 0, half };
+    uint32_t use[] = { 0, gpus, 0, few };
     uint32_t cpus[] = { PREPARE_CPUS, gpus * GPU_CPUS, EVALUATE_CPUS,
-                        half * GPU_CPUS };
+                        few * GPU_CPUS };
 
     for (uint32_t i = 0; i < MIXED_STAGES; i++) {
         t[i] = (struct flow_task) {

@@ -7,9 +7,9 @@
  *
  * Each is four tasks in a row: preparation on CPUs, training on 1 to 16 GPUs
  * (a gang of several nodes when more than 8), evaluation on CPUs, inference on
- * half the GPUs.  `duty` is the share of GPU time in use of what a pipeline
+ * a quarter of the GPUs.  `duty` is the share of GPU time in use of what a pipeline
  * would hold if it kept its GPUs from its start to its end; each pipeline's own
- * is within a fifth of it.  Lengths are of long-tailed draw, half an hour in
+ * is within a tenth of it.  Lengths are of long-tailed draw, half an hour in
  * the middle.  Three tenants hand in all at once.
  */
 enum { MIXED_PIPELINES = 1000, MIXED_STAGES = 4, MIXED_TENANTS = 3 };

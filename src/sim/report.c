@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes of a chart, in its own units. */
-enum { W = 720, H = 200, LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 24 };
-enum { PLOT_W = W - LEFT - RIGHT, PLOT_H = H - TOP - BOTTOM };
+/* A chart, in its own units. */
+struct frame {
+    int w, h;
+};
+static const struct frame WIDE = { 1200, 240 }, SMALL = { 480, 160 };
+enum { LEFT = 46, RIGHT = 14, TOP = 8, BOTTOM = 24 };
 enum { DAY = 24 * 60 * 60 };
 
 static const char STYLE[] =
@@ -40,7 +43,8 @@ static const char STYLE[] =
     "tr:last-child td{border-bottom:0}.best{color:var(--best);"
     "font-weight:700}"
     "svg,canvas{display:block;width:100%;height:auto}"
-    "canvas{image-rendering:pixelated;border-radius:4px}"
+    "canvas{image-rendering:pixelated;border-radius:4px;height:210px;"
+    "margin-bottom:6px}"
     "text{font:11px system-ui,sans-serif;fill:var(--dim)}"
     ".key{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;"
     "color:var(--dim)}.key i{display:inline-block;width:11px;height:11px;"
@@ -51,7 +55,7 @@ static const char SCRIPT[] =
     "for(const c of document.querySelectorAll('canvas')){"
     "const w=+c.dataset.w,t=c.textContent.trim(),h=t.length/w,"
     "g=c.getContext('2d'),s=getComputedStyle(document.documentElement),"
-    "k=8;c.width=w;c.height=h*k;"
+    "k=4;c.width=w;c.height=h*k;"
     "g.fillStyle=s.getPropertyValue('--free');g.fillRect(0,0,w,h*k);"
     "g.fillStyle=s.getPropertyValue('--used');"
     "for(let i=0;i<t.length;i++){g.globalAlpha=(+t[i])/9;"
@@ -102,44 +106,54 @@ static void put_span(struct buf *b, double s)
 
 /* ---- frames ---- */
 
-static void open_chart(struct buf *b, const char *what)
+static void open_chart(struct buf *b, const struct frame *f,
+                       const char *what)
 {
     buf_printf(b, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">",
-               W, H, what);
+               f->w, f->h, what);
 }
 
-static double x_of(double share)
+static double x_of(const struct frame *f, double share)
 {
-    return LEFT + share * PLOT_W;
+    return LEFT + share * (f->w - LEFT - RIGHT);
 }
 
-static double y_of(double share)
+static double y_of(const struct frame *f, double share)
 {
-    return TOP + (1 - share) * PLOT_H;
+    return TOP + (1 - share) * (f->h - TOP - BOTTOM);
 }
 
-static void put_level(struct buf *b, double share)
+/* A line across, and what it stands for. */
+static void put_level(struct buf *b, const struct frame *f, double share,
+                      double value, const char *unit)
 {
-    buf_printf(b, "<path d=\"M%d %.1fH%d\" stroke=\"var(--line)\"/>", LEFT,
-               y_of(share), W - RIGHT);
+    buf_printf(b, "<path d=\"M%d %.1fH%d\" stroke=\"var(--line)\"/><text "
+               "x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f%s</text>", LEFT,
+               y_of(f, share), f->w - RIGHT, LEFT - 6, y_of(f, share) + 4,
+               value, unit);
 }
 
-/* Days below the chart; so many that they can be read. */
+static void put_mark(struct buf *b, const struct frame *f, double share,
+                     const char *text)
+{
+    buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s"
+               "</text>", x_of(f, share), f->h - 6, text);
+}
+
+/* Days or hours below the chart; so few that they can be read. */
 static void put_days(struct buf *b, const struct run_log *l)
 {
-    double span = l->width * RUN_BUCKETS, step = DAY;
-    const char *unit = "day";
+    double span = l->width * RUN_BUCKETS;
+    double unit = span < 2 * DAY ? 3600 : DAY, step = unit;
+    char text[32];
 
-    if (span < 2 * DAY) {
-        step = 3600;
-        unit = "hour";
-    }
-    while (span / step > 8)
+    while (span / step > 6)
         step *= 2;
-    for (double at = 0; at <= span && span > 0; at += step)
-        buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s "
-                   "%.0f</text>", x_of(at / span), H - 6, unit,
-                   at / (strcmp(unit, "day") == 0 ? DAY : 3600));
+    for (double at = 0; at <= span && span > 0; at += step) {
+        (void) snprintf(text, sizeof text, "%s %.0f",
+                        unit < DAY ? "hour" : "day", at / unit);
+        put_mark(b, &SMALL, at / span, text);
+    }
 }
 
 /* ---- utilisation ---- */
@@ -149,11 +163,11 @@ static void put_area(struct buf *b, const double *low, const double *high,
 {
     buf_printf(b, "<path fill=\"var(%s)\" d=\"M", color);
     for (int i = 0; i < RUN_BUCKETS; i++)
-        buf_printf(b, "%.1f %.1f ", x_of((i + 0.5) / RUN_BUCKETS),
-                   y_of(high[i]));
+        buf_printf(b, "%.1f %.1f ", x_of(&SMALL, (i + 0.5) / RUN_BUCKETS),
+                   y_of(&SMALL, high[i]));
     for (int i = RUN_BUCKETS; i-- > 0;)
-        buf_printf(b, "%.1f %.1f ", x_of((i + 0.5) / RUN_BUCKETS),
-                   y_of(low[i]));
+        buf_printf(b, "%.1f %.1f ", x_of(&SMALL, (i + 0.5) / RUN_BUCKETS),
+                   y_of(&SMALL, low[i]));
     buf_str(b, "Z\"/>");
 }
 
@@ -164,7 +178,7 @@ static void put_shares(struct buf *b, const struct run_log *l)
     double low[RUN_BUCKETS] = { 0 }, high[RUN_BUCKETS] = { 0 };
     double all = l->width * l->gpus;
 
-    open_chart(b, "utilisation");
+    open_chart(b, &SMALL, "utilisation");
     for (size_t k = 0; k < array_size(order); k++) {
         for (int i = 0; i < RUN_BUCKETS; i++) {
             low[i] = high[i];
@@ -172,11 +186,8 @@ static void put_shares(struct buf *b, const struct run_log *l)
         }
         put_area(b, low, high, SHARES[order[k]].color);
     }
-    for (int k = 0; k <= 4; k++) {
-        put_level(b, k / 4.0);
-        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d %%"
-                   "</text>", LEFT - 6, y_of(k / 4.0) + 4, k * 25);
-    }
+    for (int k = 0; k <= 4; k++)
+        put_level(b, &SMALL, k / 4.0, k * 25, " %");
     put_days(b, l);
     buf_str(b, "</svg>");
 }
@@ -209,13 +220,10 @@ static void put_queue(struct buf *b, const struct run_log *l, double most)
 
     for (int i = 0; i < RUN_BUCKETS && l->width > 0; i++)
         high[i] = l->queue[i] / l->width / most;
-    open_chart(b, "waiting jobs");
+    open_chart(b, &SMALL, "waiting jobs");
     put_area(b, zero, high, "--frag");
-    for (int k = 0; k <= 2; k++) {
-        put_level(b, k / 2.0);
-        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f"
-                   "</text>", LEFT - 6, y_of(k / 2.0) + 4, most * k / 2);
-    }
+    for (int k = 0; k <= 2; k++)
+        put_level(b, &SMALL, k / 2.0, most * k / 2, "");
     put_days(b, l);
     buf_str(b, "</svg>");
 }
@@ -261,8 +269,8 @@ static void put_cdf(struct buf *b, const struct run_log *l, const char *color)
 
         while (at < l->nwaits && sorted[at] <= wait)
             at++;
-        buf_printf(b, "%.1f %.1f ", x_of(share),
-                   y_of((double) at / (double) l->nwaits));
+        buf_printf(b, "%.1f %.1f ", x_of(&WIDE, share),
+                   y_of(&WIDE, (double) at / (double) l->nwaits));
     }
     buf_str(b, "\"/>");
 }
@@ -276,16 +284,12 @@ static void put_waits(struct buf *b, const struct report_run *runs, size_t n)
     buf_str(b, "<div class=\"card\"><h2>How long jobs waited</h2><p>Share of "
             "jobs that waited no longer than this, suspended time "
             "included.</p>");
-    open_chart(b, "distribution of waits");
-    for (int k = 0; k <= 4; k++) {
-        put_level(b, k / 4.0);
-        buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d %%"
-                   "</text>", LEFT - 6, y_of(k / 4.0) + 4, k * 25);
-    }
+    open_chart(b, &WIDE, "distribution of waits");
+    for (int k = 0; k <= 4; k++)
+        put_level(b, &WIDE, k / 4.0, k * 25, " %");
     for (size_t k = 0; k < array_size(marks); k++)
-        buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s"
-                   "</text>", x_of(log10(marks[k] / WAIT_LOW) / WAIT_DECADES),
-                   H - 6, names[k]);
+        put_mark(b, &WIDE, log10(marks[k] / WAIT_LOW) / WAIT_DECADES,
+                 names[k]);
     for (size_t k = 0; k < n; k++)
         put_cdf(b, &runs[k].log, COLORS[k]);
     buf_str(b, "</svg><div class=\"key\">");
@@ -383,7 +387,8 @@ static void put_run(struct buf *b, const struct report_run *r, double most)
     put_key(b);
     buf_str(b, "<h3>Jobs that wait</h3>");
     put_queue(b, &r->log, most);
-    buf_printf(b, "<h3>Nodes over time</h3>");
+    buf_str(b, "<h3>Nodes over time, a row each: the darker, the more of its "
+            "GPUs are in use</h3>");
     put_nodes(b, &r->log);
     buf_str(b, "</section>");
 }
