@@ -212,6 +212,23 @@ static void due(struct plan *p, struct plan_item *i)
     line_add(p, i);
 }
 
+/* What it is by patience, deadline and least run time, as the policy has them
+ * now.
+ */
+void item_policy(struct plan *p, struct plan_item *i)
+{
+    room_running(p, i, false);
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, true);
+    if (item_waits(i)) {
+        line_remove(p, i);
+        i->promoted = p->now_ms >= i->since_ms + item_patience_ms(p, i);
+        i->urgent = p->now_ms >= urgent_ms(p, i);
+        line_add(p, i);
+    }
+    item_timer(p, i);
+}
+
 void items_tick(struct plan *p)
 {
     struct plan_item *i;

@@ -50,12 +50,8 @@ void plan_set_policy(struct plan *p, const struct policy *policy)
 {
     p->policy = *policy;
     score_policy(p);
-    for (struct plan_item *i = p->all; i; i = i->next) {
-        room_running(p, i, false);
-        if (i->state == ITEM_RUNNING)
-            room_running(p, i, true);
-        item_timer(p, i);
-    }
+    for (struct plan_item *i = p->all; i; i = i->next)
+        item_policy(p, i);
     tenants_changed(p);
     promises_changed(p);
     line_room(p, NULL);

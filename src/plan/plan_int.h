@@ -378,6 +378,7 @@ uint64_t places_milli(const struct shape *s, const struct plan_place *places,
                       uint32_t n);
 
 /* Bytes that the rank leaves in the node's memory when it is suspended. */
+void item_policy(struct plan *p, struct plan_item *i);   /* it has changed */
 uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i);
 uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at);
 /* ... all ranks of one that is, there: free once it goes on. */
