@@ -14,9 +14,10 @@
 /* bench-plan - what a decision costs: one JSON object a line.
  *
  *   steady    a pool that is full and a line before it.  In every round time
- *             passes, an item ends and is learned from, one arrives, and all
- *             decisions are carried out.  A decision is a start; what it takes
- *             is the time of its round, evictions and all, by the starts in it
+ *             passes, 16 items end and are learned from, as many arrive, and
+ *             all decisions are carried out.  A decision is a start; what it
+ *             takes is the time of its round, evictions and all, by the starts
+ *             in it
  *   gang      a gang of 512 ranks over 512 nodes, until its places are known
  *   never     "no such device": the verdict over all nodes
  *   reclaim   1,000 full nodes, and one device for a tenant within its quota:
@@ -30,7 +31,8 @@ enum {
     PER_NODE = 8,
     TENANTS = 12,
     TEAMS = 3,
-    ROUND_MS = 100,
+    ENDS = 16,                         /* in one round */
+    ROUND_MS = 1600,
     ITEMS = 8000000,                   /* that come in one run, at most */
 };
 
@@ -87,7 +89,7 @@ static void add_nodes(struct bench *b, uint64_t devices, bool mixed)
 {
     struct plan_device list[PER_NODE];
     struct plan_node_spec spec = {
-        .name = NULL, .pool = "main", .cpu_milli = 96000,
+        .name = NULL, .pool = "main", .cpu_milli = 128000,
         .memory = 1024 * GIB, .devices = list, .suspends = true,
     };
 
@@ -151,10 +153,10 @@ static void bench_close(struct bench *b)
 static const struct {
     uint32_t percent, gpu_milli, cpus, count, max;
 } kinds[] = {
-    { 10, 250, 1, 1, 1 }, { 10, 500, 3, 1, 1 }, { 20, 1000, 4, 1, 1 },
+    { 10, 250, 1, 1, 1 }, { 10, 500, 3, 1, 1 }, { 22, 1000, 4, 1, 1 },
     { 15, 1000, 8, 1, 1 }, { 12, 1000, 12, 1, 1 }, { 6, 2000, 8, 1, 1 },
-    { 4, 2000, 24, 1, 1 }, { 6, 4000, 32, 1, 1 }, { 3, 8000, 64, 1, 1 },
-    { 8, 0, 4, 1, 1 }, { 3, 0, 16, 1, 1 }, { 1, 8000, 64, 2, 2 },
+    { 4, 2000, 24, 1, 1 }, { 6, 4000, 32, 1, 1 }, { 1, 8000, 64, 1, 1 },
+    { 8, 0, 4, 1, 1 }, { 3, 0, 16, 1, 1 }, { 1, 4000, 32, 2, 2 },
     { 1, 1000, 4, 4, 4 }, { 1, 2000, 8, 1, 3 },
 };
 
@@ -270,13 +272,15 @@ static double percentile(struct took *t, double q)
 static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
 {
     uint64_t began = now_ns();
-    size_t at = draw(b, b->nrunning);
-    struct plan_item *i = b->running[at];
 
     b->now += ROUND_MS;
     plan_tick(b->p, b->now);
-    note_gone(b, i);
-    plan_end(b->p, i, true);
+    for (uint32_t k = 0; k < ENDS && b->nrunning > 0; k++) {
+        struct plan_item *i = b->running[draw(b, b->nrunning)];
+
+        note_gone(b, i);
+        plan_end(b->p, i, true);
+    }
     while (plan_waiting(b->p) < waiting)
         add_item(b);
     *ret_starts = settle(b);

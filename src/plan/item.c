@@ -167,7 +167,8 @@ static uint64_t next_change(const struct plan *p, const struct plan_item *i)
     uint64_t at = UINT64_MAX, urgent;
 
     if (i->state == ITEM_RUNNING) {
-        uint64_t level = level_ends_ms(p, i), ripe = item_ripe_ms(p, i);
+        uint64_t level = level_ends_ms(p, i);
+        uint64_t ripe = i->room_slot ? 0 : item_ripe_ms(p, i);
 
         return ripe > p->now_ms && ripe < level ? ripe : level;
     }

@@ -36,10 +36,16 @@
  */
 enum { LEVEL_LAST = 95, LEVELS_TO_TWO = 2 };
 
-/* Every end counts while there are few; then each sixteenth looks again. */
+/* Every end counts while there are few; then it is looked again when there are
+ * a sixteenth more, and after 256 at the latest, as what is old fades.
+ */
 static bool due(const struct known *k)
 {
-    return k->work.total > 0 && (k->seen < 16 || k->seen % 16 == 0);
+    uint64_t more = k->ranked / 16;
+
+    if (more > 256)
+        more = 256;
+    return k->work.total > 0 && k->seen >= k->ranked + (more > 1 ? more : 1);
 }
 
 /* As if every end had happened a bucket or two earlier or later, too. */

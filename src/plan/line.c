@@ -838,6 +838,19 @@ static const struct plan_item *wants(const struct shape *s)
     return NULL;
 }
 
+/* Has somebody of the shape not looked at what there is now?  A closed shape
+ * fits nowhere: it was closed for that, and room opens it.
+ */
+static bool may_look(const struct shape *s)
+{
+    if (s->open || s->denied > 0)
+        return true;
+    for (const struct row *r = s->rows; r; r = r->of_shape)
+        if (r->bench->queues.count > 0)
+            return true;
+    return false;
+}
+
 enum demand line_demand(struct plan *p, bool cpus)
 {
     static const struct place_opts any = { .ignore_promises = true };
@@ -853,13 +866,13 @@ enum demand line_demand(struct plan *p, bool cpus)
         double score;
 
         if (s->waiting == 0 || (cpus ? s->cpu_milli : s->gpu_milli) == 0 ||
-            (demand == DEMAND_STUCK && s->nowhere_at == p->pool->gave))
+            (demand == DEMAND_STUCK && !may_look(s)))
             continue;
         i = wants(s);
         if (!i || never(p, s, i))
             continue;
         demand = DEMAND_STUCK;
-        if (place_may_fit(p, s) &&
+        if (may_look(s) && place_may_fit(p, s) &&
             place_find(p, i, &any, &places, &n, &score))
             return DEMAND_FITS;
     }
