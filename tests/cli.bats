@@ -621,7 +621,7 @@ sleeper() {
     done
 }
 
-@test "reserve: nodes for nobody, listed, let go again" {
+@test "reserve: nodes for nobody, until they are let go again" {
     up
     node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
     run -2 "$WEIR" reserve set repair --nodes "$node"
@@ -629,7 +629,10 @@ sleeper() {
     run -4 "$WEIR" reserve set repair --nodes elsewhere --to 2h
     "$WEIR" reserve set repair --nodes "$node" --to 2h
     "$WEIR" reserve ls | grep -q "^repair  *nobody .* $node\$"
+    id=$("$WEIR" run --detach -- true)
+    [ "$("$WEIR" why "$id/true" -o json | json 'o["why"]["code"]')" = window ]
     "$WEIR" reserve remove repair
+    until_ok is "$id" succeeded
     run -4 "$WEIR" reserve remove repair
 }
 

@@ -221,6 +221,11 @@ static void apply_progress(struct world *w, struct event *e)
     struct task *t = task_of(w, e);
 
     task_report(t, e->data, e->time_ms);
+    if (t->spec->still_metric && t->attempt_ms) {
+        timer_off(w, &t->timer);
+        t->timer.due_ms = task_alarm_ms(t);
+        task_timer(w, t);
+    }
     if (t->item && t->progress->value >= 0)
         plan_progress(w->plan, t->item, t->progress->value);
     task_dirty(w, t);

@@ -166,6 +166,47 @@ static void test_progress(void)
     close_checked(&s, "progress");
 }
 
+static json_t *loss(double v)
+{
+    return json_pack("{s:{s:f}}", "metrics", "loss", v);
+}
+
+/* A minute without a move by more than a hundredth is enough. */
+static void test_still(void)
+{
+    struct spec *spec = sim_spec(2);
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 8);
+    spec->tasks[0].still_metric = "loss";
+    spec->tasks[0].still_ms = 60000;
+    spec->tasks[0].still_milli = 10;
+    sim_needs(spec, 1, 0);
+    (void) sim_submit(&s, spec);
+    sim_claim(&s, 1, 0, 0, 1);
+    sim_wait(&s, 600000);
+    ok(sim_state(&s, 1, 0) == TASK_RUNNING, "nothing said: nothing stops it");
+    (void) say(&s, 1, 1, loss(4));
+    sim_wait(&s, 59000);
+    (void) say(&s, 1, 1, loss(3.9));
+    sim_wait(&s, 59000);
+    ok(sim_state(&s, 1, 0) == TASK_RUNNING, "a move begins the time again");
+    (void) say(&s, 1, 1, loss(3.88));
+    sim_wait(&s, 999);
+    ok(sim_state(&s, 1, 0) == TASK_RUNNING, "a small one is none");
+    ok(sim_twin(&s), "a world that is loaded knows, too");
+    sim_wait(&s, 2);
+    ok(sim_state(&s, 1, 0) == TASK_ENDING, "it stood still: enough");
+    sim_end_as(&s, 1, 0, 0, SPEC_CAUSE_SIGNALLED);
+    ok(sim_state(&s, 1, 0) == TASK_ENDED &&
+       is(sim_row(&s, "1 1/0", "outcome"), "succeeded") &&
+       is(sim_row(&s, "1 1/0", "cause"), "still"),
+       "it has succeeded, for that reason");
+    ok(sim_state(&s, 1, 1) != TASK_BLOCKED, "and what needs it goes on");
+    close_checked(&s, "stop_when");
+}
+
 static int some(struct sim *s, enum event_type type, uint64_t id,
                 uint32_t task, int priority)
 {
@@ -250,6 +291,7 @@ int main(void)
     test_window();
     test_policy();
     test_progress();
+    test_still();
     test_stage();
     test_labels();
     test_elastic();

@@ -5,6 +5,8 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What a task says about itself: how far it is, and numbers with names.  The
@@ -74,6 +76,31 @@ static void thin(json_t *history)
             json_array_remove(history, i);
 }
 
+/* As the journal writes it: a world that is replayed compares the same. */
+static double rounded(double v)
+{
+    char text[40];
+
+    (void) snprintf(text, sizeof(text), "%.15g", v);
+    return strtod(text, NULL);
+}
+
+/* Has the metric of stop_when moved? */
+static void look_still(const struct spec_task *s, struct progress *g,
+                       const json_t *metrics, uint64_t now_ms)
+{
+    const json_t *m = s->still_metric ? json_object_get(metrics,
+                                                        s->still_metric)
+                                      : NULL;
+    double v = rounded(json_number_value(m));
+
+    if (!m || (g->still_ms && fabs(v - g->still) <=
+                              fabs(g->still) * s->still_milli / 1000))
+        return;
+    g->still = v;
+    g->still_ms = now_ms;
+}
+
 static json_t *point(const json_t *data, uint64_t now_ms)
 {
     json_t *progress = json_object_get(data, "progress");
@@ -99,6 +126,7 @@ void task_report(struct task *t, const json_t *data, uint64_t now_ms)
         g->value = json_number_value(progress);
     if (metrics)
         json_object_update(g->metrics, metrics);
+    look_still(t->spec, g, metrics, now_ms);
     if (json_array_size(g->history) == HISTORY_MAX)
         thin(g->history);
     json_array_append_new(g->history, point(data, now_ms));
@@ -112,6 +140,10 @@ json_t *progress_row(const struct progress *g)
         json_put(row, "value", json_real(g->value));
     json_put(row, "metrics", json_deep_copy(g->metrics));
     json_put(row, "history", json_deep_copy(g->history));
+    if (g->still_ms) {
+        json_put(row, "still", json_real(g->still));
+        json_put_u64(row, "still_ms", g->still_ms);
+    }
     return row;
 }
 
@@ -131,5 +163,7 @@ int progress_load(struct task *t, const json_t *row)
         t->progress->value = json_number_value(value);
     json_object_update(t->progress->metrics, metrics);
     json_array_extend(t->progress->history, history);
+    t->progress->still = json_number_value(json_object_get(row, "still"));
+    t->progress->still_ms = json_get_u64(row, "still_ms", 0);
     return 0;
 }

@@ -105,6 +105,7 @@ void spec_task_init(struct spec_task *t)
         .cpu_milli = SPEC_CPU_MILLI,
         .retry_on = SPEC_RETRY_ON,
         .retry_backoff_ms = SPEC_BACKOFF_MS,
+        .still_milli = SPEC_STILL_MILLI,
         .stop_signal = SIGTERM,
         .stop_grace_ms = SPEC_GRACE_MS,
     };
@@ -253,7 +254,8 @@ static size_t pairs_len(const struct spec_pair *v, uint32_t n)
 size_t spec_task_text(const struct spec_task *t)
 {
     size_t sum = text_len(t->name) + text_len(t->run) + text_len(t->image) +
-                 text_len(t->dir) + text_len(t->stop_command);
+                 text_len(t->dir) + text_len(t->stop_command) +
+                 text_len(t->still_metric);
 
     for (const char *const *a = t->argv; a && *a; a++)
         sum += text_len(*a);
@@ -321,6 +323,9 @@ static int check_numbers(const struct spec_task *t, struct err *err)
         { "limits.gpu_seconds", t->limit_gpu_ms, 0, SPEC_MAX_MS },
         { "limits.wall", t->limit_wall_ms, 0, SPEC_MAX_MS },
         { "limits.cost", t->limit_cost_micro, 0, SPEC_MAX_AMOUNT },
+        { "stop_when.still_for", t->still_ms, t->still_metric ? 1 : 0,
+          t->still_metric ? SPEC_MAX_MS : 0 },
+        { "stop_when.by", t->still_milli, 0, 1000 },
         { "checkpoint.grace", t->stop_grace_ms, 0, SPEC_MAX_MS },
         { "mounts", t->nmounts, 0, SPEC_MAX_LIST },
         { "models", t->nmodels, 0, SPEC_MAX_LIST },

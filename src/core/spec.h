@@ -39,7 +39,8 @@ enum spec_limit {
 #define SPEC_MAX_AMOUNT (UINT64_C(1) << 60)
 
 /* What a task has where the document says nothing. */
-enum { SPEC_CPU_MILLI = 1000, SPEC_BACKOFF_MS = 1000, SPEC_GRACE_MS = 10000 };
+enum { SPEC_CPU_MILLI = 1000, SPEC_BACKOFF_MS = 1000, SPEC_GRACE_MS = 10000,
+       SPEC_STILL_MILLI = 1 };
 #define SPEC_RETRY_ON \
     (1u << SPEC_CAUSE_FAILED | 1u << SPEC_CAUSE_SIGNALLED | \
      1u << SPEC_CAUSE_TIMEOUT | 1u << SPEC_CAUSE_MEMORY)
@@ -60,7 +61,8 @@ enum spec_near { SPEC_NEAR_ANY, SPEC_NEAR_DOMAIN, SPEC_NEAR_NODE };
     X(ABORTED, "aborted")      /* somebody said so */ \
     X(REFUSED, "refused")      /* no such program, user or folder */ \
     X(GANG, "gang")            /* another rank failed */ \
-    X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */
+    X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */ \
+    X(STILL, "still")          /* its metric stood still: it is done */
 
 enum spec_cause {
     SPEC_CAUSE_NONE,
@@ -115,6 +117,10 @@ struct spec_task {
     uint64_t limit_gpu_ms;             /* device-milliseconds; 0: none */
     uint64_t limit_wall_ms;            /* over all attempts; 0: none */
     uint64_t limit_cost_micro;         /* millionths of a unit; 0: none */
+    const char *still_metric;          /* stop_when.metric, or NULL */
+    uint64_t still_ms;                 /* stop_when.still_for */
+    uint32_t still_milli;              /* moves by less than so many thousandths
+                                          of it are none; default 1 */
     int stop_signal;                   /* checkpoint.signal, default SIGTERM */
     const char *stop_command;          /* checkpoint.command, or NULL */
     uint64_t stop_grace_ms;            /* before SIGKILL; default 10 s */

@@ -135,6 +135,9 @@ static struct spec *some_spec(void)
         t->image = draw(2) ? some_text(s) : NULL;
         t->dir = draw(2) ? "/tmp" : NULL;
         t->stop_command = draw(2) ? some_text(s) : NULL;
+        t->still_metric = draw(2) ? some_text(s) : NULL;
+        t->still_ms = t->still_metric ? 1 + draw(1000) : 0;
+        t->still_milli = draw(1001);
         t->mounts = some_pairs(s, "/m", &t->nmounts);
         t->env = some_pairs(s, "E", &t->nenv);
         t->models = some_texts(s, &t->nmodels);

@@ -146,7 +146,7 @@ static void settle_attempt(const struct task *t, uint64_t now_ms,
 {
     enum spec_cause cause = attempt_cause(t);
 
-    if (cause == SPEC_CAUSE_NONE) {
+    if (cause == SPEC_CAUSE_NONE || cause == SPEC_CAUSE_STILL) {
         want_end(e, t, OUTCOME_SUCCEEDED, cause);
     } else if (cause == SPEC_CAUSE_ABORTED) {
         want_end(e, t, OUTCOME_ABORTED, cause);
@@ -268,7 +268,9 @@ static void overrun(const struct task *t, struct event *e)
                    t->timer.due_ms == add_capped(t->attempt_ms,
                                                  t->spec->timeout_ms);
 
-    want_stop(e, t, timeout ? SPEC_CAUSE_TIMEOUT : SPEC_CAUSE_LIMIT, false);
+    want_stop(e, t, timeout ? SPEC_CAUSE_TIMEOUT :
+              t->timer.due_ms == task_still_ms(t) ? SPEC_CAUSE_STILL :
+              SPEC_CAUSE_LIMIT, false);
 }
 
 static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)

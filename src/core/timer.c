@@ -69,6 +69,14 @@ static uint64_t cost_alarm_ms(const struct task *t)
                                                     : (uint64_t) ms);
 }
 
+/* When its metric has stood still for long enough, or UINT64_MAX. */
+uint64_t task_still_ms(const struct task *t)
+{
+    if (!t->spec->still_metric || !t->progress || !t->progress->still_ms)
+        return UINT64_MAX;
+    return add_capped(t->progress->still_ms, t->spec->still_ms);
+}
+
 /* When the living attempt is past its timeout or its limits; 0: never. */
 uint64_t task_alarm_ms(const struct task *t)
 {
@@ -95,6 +103,8 @@ uint64_t task_alarm_ms(const struct task *t)
         left = cost_alarm_ms(t);
         due = left < due ? left : due;
     }
+    left = task_still_ms(t);
+    due = left < due ? left : due;
     return due == UINT64_MAX ? 0 : due;
 }
 

@@ -142,6 +142,10 @@ static void why_begun(const struct task *t, struct why *y)
     else if (t->stop_cause == SPEC_CAUSE_PREEMPTED)
         say(y, WHY_ENDING, "It was told to give way to w%" PRIu64 " and has "
             "not ended yet.", t->for_workload);
+    else if (t->stop_cause == SPEC_CAUSE_STILL)
+        say(y, WHY_ENDING, "It was told to stop, for '%s' stood still for %s, "
+            "and has not ended yet.", t->spec->still_metric,
+            duration(t->spec->still_ms).text);
     else
         say(y, WHY_ENDING, "It was told to stop (%s) and has not ended yet.",
             spec_cause_name((enum spec_cause) t->stop_cause));
@@ -155,6 +159,10 @@ static void why_ended(const struct task *t, struct why *y)
     if (t->cause == SPEC_CAUSE_NONE)
         say(y, WHY_ENDED, "It has ended: %s.",
             outcome_name((enum outcome) t->outcome));
+    else if (t->cause == SPEC_CAUSE_STILL)
+        say(y, WHY_ENDED, "It has ended: %s, for '%s' stood still for %s.",
+            outcome_name((enum outcome) t->outcome), t->spec->still_metric,
+            duration(t->spec->still_ms).text);
     else if (t->cause == SPEC_CAUSE_TIMEOUT && t->gen == 0)
         say(y, WHY_ENDED, "It has ended: its workload did not start within "
             "its max_wait or before its deadline.");

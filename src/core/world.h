@@ -86,6 +86,8 @@ struct progress {
     json_t *metrics;                   /* {name: newest number} */
     json_t *history;                   /* [[ms, value or null, {metrics}], ...],
                                           bounded: see report.c */
+    double still;                      /* the metric of stop_when, and */
+    uint64_t still_ms;                 /* since when it is there; 0: not said */
 };
 
 struct task {

@@ -138,6 +138,7 @@ void timer_off(struct world *w, struct timer *t);
 void task_timer(struct world *w, struct task *t);
 void workload_timer(struct world *w, struct workload *wl);
 uint64_t task_alarm_ms(const struct task *t);
+uint64_t task_still_ms(const struct task *t);
 void world_tick(struct world *w, uint64_t to_ms);
 uint64_t world_now(const struct world *w);         /* the newest time seen */
 

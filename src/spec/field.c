@@ -81,6 +81,18 @@ static const struct table table_limits = {
     "'limits'", limit_fields, array_size(limit_fields)
 };
 
+static const struct field stop_fields[] = {
+    { "metric", &type_metric, USE_PART, TASK(still_metric), NULL, NULL,
+      "a number that the task says about itself (weir progress)" },
+    { "still_for", &type_limit, USE_PART, TASK(still_ms), NULL, NULL,
+      "how long it may stand still" },
+    { "by", &type_share, USE_PART, TASK(still_milli), NULL, NULL,
+      "moves by less than this share of it are none; 0.001 unless said" },
+};
+static const struct table table_stop = {
+    "'stop_when'", stop_fields, array_size(stop_fields)
+};
+
 static const struct field checkpoint_fields[] = {
     { "signal", &type_signal, USE_PART, TASK(stop_signal), NULL,
       type_signal_words, "sent to ask for a checkpoint and an end; TERM "
@@ -141,6 +153,8 @@ static const struct field task_fields[] = {
       "longest time of one attempt" },
     { "limits", &type_object, WORK, NOWHERE, &table_limits, NULL,
       "what it may use up" },
+    { "stop_when", &type_stop, WORK, NOWHERE, &table_stop, NULL,
+      "when it has done enough: it is asked to end, and has succeeded" },
     { "checkpoint", &type_checkpoint, WORK, NOWHERE, &table_checkpoint, NULL,
       "how it is asked to save its work and end" },
     { "inputs", &type_names, WORK, TASK_N(inputs, ninputs), NULL, NULL,

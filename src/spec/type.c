@@ -75,6 +75,18 @@ static void read_name(struct reader *r, const struct field *f,
         put_text(r, f, base, s);
 }
 
+static void read_metric(struct reader *r, const struct field *f,
+                        const struct node *n, void *base)
+{
+    const char *s = reader_text(r, n, f->type->expected);
+
+    if (s && (!s[0] || strlen(s) > 31 || strpbrk(s, " \t=")))
+        reader_problem(r, n, "expected %s, got '%s'", f->type->expected,
+                       quoted(s).s);
+    else if (s)
+        put_text(r, f, base, s);
+}
+
 static void read_path(struct reader *r, const struct field *f,
                       const struct node *n, void *base)
 {
@@ -110,6 +122,11 @@ const struct type type_together = {
     .expected = "a name that the tasks of one set share",
     .read = read_name,
     .schema = NAME,
+};
+const struct type type_metric = {
+    .expected = "the name of a metric, such as loss",
+    .read = read_metric,
+    .schema = "{\"type\":\"string\",\"minLength\":1}",
 };
 const struct type type_path = {
     .expected = "an absolute path such as /data",
@@ -359,6 +376,15 @@ static void read_count(struct reader *r, const struct field *f,
         put_u32(f, base, v);
 }
 
+static void read_share(struct reader *r, const struct field *f,
+                       const struct node *n, void *base)
+{
+    uint64_t v;
+
+    if (read_quantity(r, f, n, quantity_milli, 0, 1000, &v))
+        put_u32(f, base, v);
+}
+
 static void read_version(struct reader *r, const struct field *f,
                          const struct node *n, void *base)
 {
@@ -393,6 +419,11 @@ const struct type type_count = {
     .expected = "a number from 0 to 1000",
     .read = read_count,
     .schema = INTEGER("0", "^[0-9]+$"),
+};
+const struct type type_share = {
+    .expected = "a share from 0 to 1, such as 0.01",
+    .read = read_share,
+    .schema = NUMBER("0", "^[0-9]+([.][0-9]{1,3})?$"),
 };
 const struct type type_version = {
     .expected = "1, the version of this form",

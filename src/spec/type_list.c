@@ -230,6 +230,18 @@ static void read_checkpoint(struct reader *r, const struct field *f,
                        "them");
 }
 
+static void read_stop(struct reader *r, const struct field *f,
+                      const struct node *n, void *base)
+{
+    const struct spec_task *t = &((const struct draft *) base)->task;
+    size_t before = reader_problems(r);
+
+    field_read_table(r, f->table, n, base);
+    if (reader_problems(r) == before && (!t->still_metric || !t->still_ms))
+        reader_problem(r, n, "missing key '%s'",
+                       t->still_metric ? "still_for" : "metric");
+}
+
 /* `retries: 3` is short for `retries: {count: 3}`. */
 static void read_retries(struct reader *r, const struct field *f,
                          const struct node *n, void *base)
@@ -272,6 +284,10 @@ const struct type type_object = { .expected = "a mapping",
                                   .read = read_object };
 const struct type type_checkpoint = { .expected = "a mapping",
                                       .read = read_checkpoint };
+const struct type type_stop = {
+    .expected = "a mapping such as {metric: loss, still_for: 20m}",
+    .read = read_stop,
+};
 const struct type type_retries = {
     .expected = "a number, or a mapping of count, backoff and on",
     .read = read_retries,

@@ -183,12 +183,17 @@ def windows(tap, server):
                   status, f"a window with {change}: {status}")
     tap.equal(c.call("PUT", "/v1/windows/.x", body).status, 400,
               "a name that cannot be: 400")
+    c.need("DELETE", "/v1/windows/demo", want=204)
     r = c.call("PUT", "/v1/windows/now", {
         "nodes": ["box"], "to": "2100-01-01T00:00:00Z"})
     tap.ok(r.status == 201 and "tenant" not in r.json, "one for nobody", r)
+    wid = c.submit(dict(JOB, gpus=1)).json["id"]
+    why = c.get(f"/v1/workloads/{wid}/tasks/job").json["why"]
+    tap.equal(why["code"], "window", "nothing starts in it")
     tap.equal(c.call("DELETE", "/v1/windows/now").status, 204, "removed: 204")
     tap.equal(c.call("DELETE", "/v1/windows/now").status, 404, "again: 404")
-    c.need("DELETE", "/v1/windows/demo", want=204)
+    until(lambda: c.tasks(wid)[0]["state"] == "starting", "then it starts")
+    finish(server, wid)
 
 
 def tenants(tap, server):
