@@ -233,8 +233,10 @@ static void random_pool_event(struct random *r, struct sim *s)
 
 static void random_window(struct random *r, struct sim *s)
 {
+    uint64_t from = s->now + below(r, 9999);
+    uint64_t to = s->now + 10000 + below(r, 999999);
     struct event e;
-    char name[4], node[16];
+    char name[16], node[16];
 
     (void) snprintf(name, sizeof(name), "w%u", below(r, 2));
     (void) snprintf(node, sizeof(node), "node-b%u", below(r, 3));
@@ -245,8 +247,7 @@ static void random_window(struct random *r, struct sim *s)
         event_init(&e, EVENT_WINDOW_SET);
         e.data = json_pack("{s:s,s:s,s:[s],s:I,s:I}", "name", name, "tenant",
                            chance(r, 50) ? "u" : "", "nodes", node, "from_ms",
-                           (json_int_t) (s->now + below(r, 9999)), "to_ms",
-                           (json_int_t) (s->now + 10000 + below(r, 999999)));
+                           (json_int_t) from, "to_ms", (json_int_t) to);
     }
     (void) sim_do(s, &e);
 }
