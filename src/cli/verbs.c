@@ -16,5 +16,6 @@ const struct verb *const cli_verbs[] = {
     &verb_reserve_remove, &verb_token_create, &verb_token_ls,
     &verb_token_revoke, &verb_backup, &verb_restore, &verb_release,
     &verb_sim_pack, &verb_sim_run, &verb_sim_dag, &verb_sim_mixed,
+    &verb_sim,
     &verb_schema, &verb_version, &verb_completion, NULL,
 };
