@@ -1,3 +1,4 @@
+#include "plan/line.h"
 #include "plan/pool.h"
 #include "plan/room.h"
 
@@ -33,68 +34,6 @@
  * look at each shape in line, and nothing for each queue.  Adding, removing and
  * parking are O(log).
  */
-
-enum { SEARCH_MS = 1000 };
-
-enum parked {
-    PARKED_NOT,                        /* in its bench */
-    PARKED_ROOM,                       /* in its row */
-    PARKED_DENIED,                     /* there is room, promised to others */
-    PARKED_BOUND,                      /* no room where it is bound to */
-    PARKED_TENANT,
-};
-
-struct queue {
-    struct shape *shape;
-    struct plan_tenant *tenant;
-    const struct plan_item *bound;     /* the only one in it, or NULL */
-    int16_t priority;
-    uint8_t level;
-    uint8_t parked;
-    struct heap items;
-    struct bench *bench;
-    struct row *row;
-    uint32_t slot;                     /* in the bench or the row; 0: neither */
-    struct queue *next, *prev;         /* of its shape */
-    struct queue *twin;                /* the next of its row; bound: none */
-    struct queue *after, **before;     /* PARKED_BOUND: to the same node */
-    uint64_t search_ms;                /* no search for room before */
-};
-
-struct row {
-    struct shape *shape;
-    struct bench *bench;
-    struct heap queues;                /* PARKED_ROOM */
-    struct queue *all;                 /* but those that are bound */
-    uint32_t count;                    /* queues, parked or not */
-    uint32_t at;                       /* in the bench's rows */
-    bool listed;
-    struct row *next, *prev;           /* open ones of the bench, if listed */
-    struct row *of_shape;              /* the next of its shape */
-};
-
-struct bench {
-    struct plan_tenant *tenant;        /* NULL: of all */
-    struct band *band;
-    struct heap queues;                /* not parked */
-    struct row **rows, *open;          /* all; those that compete */
-    uint32_t nrows, rows_cap;
-    uint32_t count;                    /* queues, parked as well */
-};
-
-struct band {
-    int16_t priority;
-    struct bench **benches;
-    uint32_t count, cap;
-};
-
-struct line {
-    struct band **bands;               /* highest first */
-    uint32_t nbands, cap;
-    uint32_t barred;                   /* queues parked for their tenant */
-    struct queue *spread;              /* bound to several nodes */
-    uint64_t second;                   /* of the last look at shares */
-};
 
 /* ---- order ---- */
 
@@ -779,8 +718,8 @@ static bool make_room(struct plan *p, struct queue *q,
 }
 
 /* Can it never start?  Good until a node of another kind comes. */
-static bool never(const struct plan *p, struct shape *s,
-                  const struct plan_item *i)
+bool line_never(const struct plan *p, struct shape *s,
+                const struct plan_item *i)
 {
     if (s->never_at != p->pool->changes) {
         s->never = plan_never(p, i) != REASON_NONE;
@@ -808,73 +747,9 @@ bool line_next(struct plan *p, struct plan_decision *ret)
             return true;
         if (q->parked == PARKED_NOT && make_room(p, q, ret))
             return true;
-        if (head->promoted && !never(p, q->shape, head))
+        if (head->promoted && !line_never(p, q->shape, head))
             promise_for(p, head);
         stand_back(p, q, fits);
     }
     return false;
-}
-
-/* ---- questions ---- */
-
-uint32_t line_position(struct plan *p, const struct plan_item *i)
-{
-    uint32_t before = 0;
-
-    if (!i->queue)
-        return 0;
-    for (const struct plan_item *o = p->all; o; o = o->next)
-        if (o != i && o->queue && item_before(p, o, i))
-            before++;
-    return before + 1;
-}
-
-/* Somebody of the shape may start, as far as its tenant is concerned. */
-static const struct plan_item *wants(const struct shape *s)
-{
-    for (const struct queue *q = s->queues; q; q = q->next)
-        if (!tenant_barred(q->tenant, s->gpu_milli))
-            return heap_top(&q->items);
-    return NULL;
-}
-
-/* Has somebody of the shape not looked at what there is now?  A closed shape
- * fits nowhere: it was closed for that, and room opens it.
- */
-static bool may_look(const struct shape *s)
-{
-    if (s->open || s->denied > 0)
-        return true;
-    for (const struct row *r = s->rows; r; r = r->of_shape)
-        if (r->bench->queues.count > 0)
-            return true;
-    return false;
-}
-
-enum demand line_demand(struct plan *p, bool cpus)
-{
-    static const struct place_opts any = { .ignore_promises = true };
-    enum demand demand = DEMAND_NONE;
-
-    if (score_changed(p))
-        line_cpus(p);
-    for (uint32_t k = 0; k < p->nshapes; k++) {
-        struct shape *s = p->shapes[k];
-        const struct plan_item *i;
-        autofree struct plan_place *places = NULL;
-        uint32_t n;
-        double score;
-
-        if (s->waiting == 0 || (cpus ? s->cpu_milli : s->gpu_milli) == 0 ||
-            (demand == DEMAND_STUCK && !may_look(s)))
-            continue;
-        i = wants(s);
-        if (!i || never(p, s, i))
-            continue;
-        demand = DEMAND_STUCK;
-        if (may_look(s) && place_may_fit(p, s) &&
-            place_find(p, i, &any, &places, &n, &score))
-            return DEMAND_FITS;
-    }
-    return demand;
 }

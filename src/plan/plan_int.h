@@ -16,6 +16,7 @@ struct paper;
  *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
  *     line.c      who is next: bands, benches, queues
+ *     demand.c    ... and does anybody wait for what is free?
  *     room.c      room being made: claims
  *     search.c    who gives way (paper.c: what if)
  *     reserve.c   reservations, earmarks and windows

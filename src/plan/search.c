@@ -415,7 +415,8 @@ static uint32_t residents(const struct hunt *s, const struct paper_node *at,
             count++;
         }
     }
-    qsort(ret, count, sizeof(*ret), by_loss);
+    if (count > 1)
+        qsort(ret, count, sizeof(*ret), by_loss);
     return count;
 }
 

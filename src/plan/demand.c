@@ -1,0 +1,72 @@
+#include "plan/line.h"
+#include "plan/pool.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* Questions to the line: who is before whom, and does somebody wait for what
+ * is free?
+ */
+
+uint32_t line_position(struct plan *p, const struct plan_item *i)
+{
+    uint32_t before = 0;
+
+    if (!i->queue)
+        return 0;
+    for (const struct plan_item *o = p->all; o; o = o->next)
+        if (o != i && o->queue && item_before(p, o, i))
+            before++;
+    return before + 1;
+}
+
+/* Somebody of the shape may start, as far as its tenant is concerned. */
+static const struct plan_item *wants(const struct shape *s)
+{
+    for (const struct queue *q = s->queues; q; q = q->next)
+        if (!tenant_barred(q->tenant, s->gpu_milli))
+            return heap_top(&q->items);
+    return NULL;
+}
+
+/* Has somebody of the shape not looked at what there is now?  A closed shape
+ * fits nowhere: it was closed for that, and room opens it.
+ */
+static bool may_look(const struct shape *s)
+{
+    if (s->open || s->denied > 0)
+        return true;
+    for (const struct row *r = s->rows; r; r = r->of_shape)
+        if (r->bench->queues.count > 0)
+            return true;
+    return false;
+}
+
+enum demand line_demand(struct plan *p, bool cpus)
+{
+    static const struct place_opts any = { .ignore_promises = true };
+    enum demand demand = DEMAND_NONE;
+
+    if (score_changed(p))
+        line_cpus(p);
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+        const struct plan_item *i;
+        autofree struct plan_place *places = NULL;
+        uint32_t n;
+        double score;
+
+        if (s->waiting == 0 || (cpus ? s->cpu_milli : s->gpu_milli) == 0 ||
+            (demand == DEMAND_STUCK && !may_look(s)))
+            continue;
+        i = wants(s);
+        if (!i || line_never(p, s, i))
+            continue;
+        demand = DEMAND_STUCK;
+        if (may_look(s) && place_may_fit(p, s) &&
+            place_find(p, i, &any, &places, &n, &score))
+            return DEMAND_FITS;
+    }
+    return demand;
+}

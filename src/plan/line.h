@@ -1,0 +1,71 @@
+#pragma once
+
+#include "plan/plan_int.h"
+
+/* line - what stands in line: see line.c. */
+
+enum { SEARCH_MS = 1000 };
+
+enum parked {
+    PARKED_NOT,                        /* in its bench */
+    PARKED_ROOM,                       /* in its row */
+    PARKED_DENIED,                     /* there is room, promised to others */
+    PARKED_BOUND,                      /* no room where it is bound to */
+    PARKED_TENANT,
+};
+
+struct queue {
+    struct shape *shape;
+    struct plan_tenant *tenant;
+    const struct plan_item *bound;     /* the only one in it, or NULL */
+    int16_t priority;
+    uint8_t level;
+    uint8_t parked;
+    struct heap items;
+    struct bench *bench;
+    struct row *row;
+    uint32_t slot;                     /* in the bench or the row; 0: neither */
+    struct queue *next, *prev;         /* of its shape */
+    struct queue *twin;                /* the next of its row; bound: none */
+    struct queue *after, **before;     /* PARKED_BOUND: to the same node */
+    uint64_t search_ms;                /* no search for room before */
+};
+
+struct row {
+    struct shape *shape;
+    struct bench *bench;
+    struct heap queues;                /* PARKED_ROOM */
+    struct queue *all;                 /* but those that are bound */
+    uint32_t count;                    /* queues, parked or not */
+    uint32_t at;                       /* in the bench's rows */
+    bool listed;
+    struct row *next, *prev;           /* open ones of the bench, if listed */
+    struct row *of_shape;              /* the next of its shape */
+};
+
+struct bench {
+    struct plan_tenant *tenant;        /* NULL: of all */
+    struct band *band;
+    struct heap queues;                /* not parked */
+    struct row **rows, *open;          /* all; those that compete */
+    uint32_t nrows, rows_cap;
+    uint32_t count;                    /* queues, parked as well */
+};
+
+struct band {
+    int16_t priority;
+    struct bench **benches;
+    uint32_t count, cap;
+};
+
+struct line {
+    struct band **bands;               /* highest first */
+    uint32_t nbands, cap;
+    uint32_t barred;                   /* queues parked for their tenant */
+    struct queue *spread;              /* bound to several nodes */
+    uint64_t second;                   /* of the last look at shares */
+};
+
+/* Can it never start?  Kept with the shape. */
+bool line_never(const struct plan *p, struct shape *s,
+                const struct plan_item *i);
