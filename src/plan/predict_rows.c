@@ -27,6 +27,7 @@ static json_t *known_to_json(const struct known *k)
     json_put(o, "run", sketch_to_json(&k->run));
     json_put(o, "work", sketch_to_json(&k->work));
     json_put(o, "level", level_to_json(k));
+    json_put_u64(o, "ranked", k->ranked);
     return o;
 }
 
@@ -146,7 +147,7 @@ static int load_quality(struct predict *pr, const json_t *body,
 static int read_known(const json_t *body, struct known *k, struct err *err)
 {
     uint64_t seen = json_get_u64(body, "seen", 0);
-    uint64_t turn = json_get_u64(body, "turn", 0);
+    uint64_t turn = json_get_u64(body, "turn", 0), ranked;
     int rc = get_float(body, "mean_ms", &k->mean_ms, err);
 
     if (rc == 0)
@@ -163,7 +164,14 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
     k->seen = (uint32_t) seen;
     k->turn = turn;
     rc = level_from_json(json_object_get(body, "level"), k, err);
-    return rc < 0 ? err_prefix(err, rc, "level") : 0;
+    if (rc < 0)
+        return err_prefix(err, rc, "level");
+    ranked = json_get_u64(body, "ranked", k->ranked);
+    if (ranked > seen || !ranked != !k->ranked)
+        return err_set(err, EINVAL, "ranked: at most as many ends as were "
+                       "seen expected, and 0 without levels");
+    k->ranked = (uint32_t) ranked;
+    return 0;
 }
 
 /* Where the new knowledge goes; what stands there is forgotten. */
