@@ -231,9 +231,9 @@ static void learn_quality(struct predict *pr, const struct predict_sig *sig,
             fmax((double) run_ms, 1);
     q->ends++;
     q->weight = q->weight * fade + 1;
-    q->low = q->low * fade + (run_ms < g.low_ms);
-    q->mid = q->mid * fade + (run_ms < g.mid_ms);
-    q->high = q->high * fade + (run_ms < g.high_ms);
+    q->low = q->low * fade + (run_ms < g.low_ms ? 1.0F : 0);
+    q->mid = q->mid * fade + (run_ms < g.mid_ms ? 1.0F : 0);
+    q->high = q->high * fade + (run_ms < g.high_ms ? 1.0F : 0);
     sketch_add(&q->error, (uint64_t) fmin(error * 1e6, 1e18), MEMORY_ALL);
     q->dirty = true;
 }
