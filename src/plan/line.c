@@ -519,7 +519,7 @@ void line_room(struct plan *p, const struct plan_node *n)
     if (!n)
         return;
     wake_bound(p, n);
-    for (uint32_t k = 0; p->pool->live <= ROOM_NODES && k < n->nitems; k++)
+    for (uint32_t k = 0; p->pool->live <= SMALL_POOL && k < n->nitems; k++)
         if (n->items[k]->room_slot > 0)
             line_chance(p, n->items[k]);
 }
@@ -529,11 +529,8 @@ void line_cpus(struct plan *p)
 {
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
-        bool alone = false;
 
-        for (uint32_t n = 0; n < s->nparts; n++)
-            alone |= s->parts[n].devices == 0;
-        if (!alone)
+        if (!s->alone)
             continue;
         s->nowhere_at = 0;
         wake_all(p, s);
@@ -541,7 +538,8 @@ void line_cpus(struct plan *p)
 }
 
 /* In a small pool all who share by weight look again when shares change: who
- * may ask whom to give way is another question then.
+ * may ask whom to give way is another question then.  In a larger one they
+ * look when room is made or when somebody may newly give way.
  */
 static void wake_fair(struct plan *p)
 {
@@ -554,7 +552,7 @@ void line_tick(struct plan *p)
 {
     uint64_t second = p->now_ms / SEARCH_MS;
 
-    if (!p->fair || p->pool->live > ROOM_NODES || second == p->line->second)
+    if (!p->fair || p->pool->live > SMALL_POOL || second == p->line->second)
         return;
     p->line->second = second;
     wake_fair(p);
@@ -563,7 +561,7 @@ void line_tick(struct plan *p)
 void line_tenant(struct plan *p, struct plan_tenant *t)
 {
     (void) t;
-    if (p->fair && p->pool->live <= ROOM_NODES)
+    if (p->fair && p->pool->live <= SMALL_POOL)
         wake_fair(p);
     for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];

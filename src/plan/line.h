@@ -4,7 +4,10 @@
 
 /* line - what stands in line: see line.c. */
 
-enum { SEARCH_MS = 1000 };
+enum {
+    SEARCH_MS = 1000,
+    SMALL_POOL = 16,                   /* nodes */
+};
 
 enum parked {
     PARKED_NOT,                        /* in its bench */

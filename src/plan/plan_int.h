@@ -58,6 +58,7 @@ struct shape {
     uint32_t ranks;                    /* least, of all parts */
     uint64_t gpu_milli, cpu_milli, memory;     /* least, of all ranks */
     bool simple;                       /* one part, one rank */
+    bool alone;                        /* some rank has no device */
     uint32_t waiting;                  /* items in line */
     struct queue *queues;              /* line.c: of its items in line */
     struct row *rows;

@@ -142,7 +142,8 @@ void score_count(struct plan *p, struct shape *s, int more)
     c->stale = c->changed = true;
     c->ratios++;
     for (uint32_t k = 0; k < p->nshapes; k++)
-        p->shapes[k]->nowhere_at = 0;
+        if (p->shapes[k]->alone)
+            p->shapes[k]->nowhere_at = 0;
 }
 
 bool score_changed(struct plan *p)

@@ -235,6 +235,7 @@ static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
         s->gpu_milli += (uint64_t) q->count * q->devices * q->milli;
         s->cpu_milli += q->count * q->need.cpu_milli;
         s->memory += q->count * q->need.memory;
+        s->alone |= q->devices == 0;
     }
     s->simple = s->nparts == 1 && s->parts[0].max == 1;
     if (p->nshapes == p->shapes_cap) {
