@@ -13,8 +13,9 @@
  * concrete places, at the time when they are free if what runs there ends as
  * predicted (the policy's quantile).  Until then others may use them who are
  * predicted to be gone by then, and beside them whoever leaves them whole.
- * Who has a higher priority is not bound by it.  When the time has passed the
- * promise is made anew from what is known then.
+ * Who has a higher priority is not bound by it, nor is who was promised
+ * something earlier: two that were would wait for each other for ever.  When
+ * the time has passed the promise is made anew from what is known then.
  *
  * A window keeps whole nodes for a tenant, or from everybody, from one time to
  * another.  What would still run when it begins does not start there.
@@ -504,8 +505,10 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
 
-        if (r->item != i && r->item->priority >= i->priority &&
-            names(r, n) && (gone > r->start_ms || slipped(p, r)) &&
+        if (r->item == i)
+            break;                     /* who was promised later waits */
+        if (r->item->priority >= i->priority && names(r, n) &&
+            (gone > r->start_ms || slipped(p, r)) &&
             !leaves_whole(r, n, part, place))
             return false;
     }
@@ -518,7 +521,9 @@ bool promise_bars(struct plan *p, const struct plan_item *i,
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
 
-        if (r->item != i && r->item->priority >= i->priority && names(r, n))
+        if (r->item == i)
+            break;
+        if (r->item->priority >= i->priority && names(r, n))
             return true;
     }
     return !window_allows(p, i, n, UINT64_MAX);
