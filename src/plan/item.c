@@ -289,12 +289,12 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     return i;
 }
 
-void plan_hold(struct plan *p, struct plan_item *i, bool on)
+void plan_hold(struct plan *p, struct plan_item *i, bool hold)
 {
-    if (on && item_waits(i)) {
+    if (hold && item_waits(i)) {
         leave_line(p, i);
         i->state = ITEM_HELD;
-    } else if (!on && i->state == ITEM_HELD) {
+    } else if (!hold && i->state == ITEM_HELD) {
         i->since_ms = p->now_ms;
         join(p, i, 0);
     }

@@ -337,9 +337,9 @@ bool room_may_go(const struct plan *p, const struct plan_item *i,
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
 void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on it */
 /* Told to leave, for that one; comes before its state changes. */
-void room_leaving(struct plan *p, struct plan_item *i,
+void room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant);
-void room_gone(struct plan *p, struct plan_item *i);     /* off its places */
+void room_gone(struct plan *p, struct plan_item *v);     /* off its places */
 void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
 /* Do moves join what is free?  Only so large a pool: in a larger one room of
  * every size comes and goes by itself.

@@ -144,17 +144,22 @@ static double loss_of(const struct plan *p, const struct plan_item *v,
 static bool may_go(const struct plan *p, const struct plan_item *i,
                    const struct plan_item *v, struct step *ret)
 {
-    enum plan_yield how = how_of(v);
+    bool turn = i->priority == v->priority && is_ahead(i, v->level);
+    enum plan_yield how;
 
-    if (how == YIELD_NEVER || v->room_slot == 0)
+    if (v->room_slot == 0 || i->priority < v->priority)
         return false;
     if (i->priority > v->priority)
         ret->victim.cause = EVICT_PRIORITY;
     else if (may_reclaim(p, i, v))
         ret->victim.cause = EVICT_QUOTA;
-    else if (may_turn(p, i, v, how))
+    else if (turn)
         ret->victim.cause = EVICT_TURN;
     else
+        return false;
+    how = how_of(v);
+    if (how == YIELD_NEVER ||
+        (ret->victim.cause == EVICT_TURN && !may_turn(p, i, v, how)))
         return false;
     ret->victim.how = how;
     ret->loss = loss_of(p, v, how, false);
@@ -714,15 +719,18 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
 
 static struct claim *better(struct claim *a, struct claim *b)
 {
-    struct claim *worse = !a || (b && b->loss < a->loss) ? a : b;
-    struct claim *best = worse == a ? b : a;
+    struct claim *worse = b;
 
-    if (worse) {
-        free(worse->places);
-        free(worse->victims);
-        free(worse);
+    if (!a || !b)
+        return a ? a : b;
+    if (b->loss < a->loss) {
+        worse = a;
+        a = b;
     }
-    return best;
+    free(worse->places);
+    free(worse->victims);
+    free(worse);
+    return a;
 }
 
 struct claim *room_search(struct plan *p, struct plan_item *i)
