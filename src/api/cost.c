@@ -111,7 +111,7 @@ static int on_workload(uint64_t id, const char *body, size_t len, void *arg)
 static int read_workloads(struct bill *b, const char *tenant, struct err *err)
 {
     struct store_workload_query q = { .limit = PAGE, .tenant = tenant };
-    int rc;
+    int rc = 0;
 
     do {
         b->seen = 0;
