@@ -2,7 +2,9 @@
 
 #include "base/mem.h"
 
-/* Look-ahead: which item to stage on which device, and when. */
+/* Look-ahead.  Nothing is staged yet: no node says that it stages, and a plan
+ * that never decides to is right for those.
+ */
 
 struct stager {
     uint32_t count;

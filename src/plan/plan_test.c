@@ -1,0 +1,139 @@
+#include "plan/bed.h"
+
+static void test_clock(void)
+{
+    struct bed bed, *b = &bed;
+
+    bed_open(b);
+    plan_tick(b->p, 5000);
+    plan_tick(b->p, 4000);
+    ok(plan_now(b->p) == 5000, "time does not go back");
+    ok(plan_wake_ms(b->p) == UINT64_MAX, "an empty plan has no need to wake");
+    plan_free(b->p);
+    plan_free(NULL);
+}
+
+static void test_work(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *i;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 4, true, false);
+    i = BED(.milli = 2000, .had_work = 500, .had_ms = 250);
+    bed_run(b);
+    bed_wait(b, 1000);
+    ok(plan_work(b->p, i) == 2500, "work is of all its devices");
+    plan_leaving(b->p, i, NULL);
+    ok(plan_state(i) == ITEM_LEAVING, "told to go, it is still there");
+    plan_left(b->p, i, true, 0);
+    ok(plan_state(i) == ITEM_SUSPENDED && plan_work(b->p, i) == 2500 &&
+       i->run_ms == 1250, "what it did counts");
+    plan_tick(b->p, plan_now(b->p) + 1000);
+    ok(plan_work(b->p, i) == 2500, "off its devices it does no work");
+    plan_hold(b->p, i, true);
+    ok(plan_state(i) == ITEM_HELD && plan_waiting(b->p) == 0, "held");
+    bed_run(b);
+    plan_hold(b->p, i, false);
+    ok(plan_state(i) == ITEM_SUSPENDED, "it is suspended all the while");
+    bed_run(b);
+    ok(bed_runs(i), "and goes on");
+    plan_free(b->p);
+}
+
+static void test_busy(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_place at = { .ndevices = 2, .device = { 0, 1 } };
+    struct plan_item *i, *j;
+    struct err err;
+
+    bed_open(b);
+    at.node = bed_node(b, "n", 2, true, false);
+    i = BED(.milli = 2000);
+    j = BED(.milli = 2000);
+    ok(plan_start(b->p, i, &at, 1, &err) == 0, "there is room for one");
+    ok(plan_start(b->p, j, &at, 1, &err) < 0 &&
+       plan_state(j) == ITEM_WAITING && strstr(err.text, "n"),
+       "not for two, and nothing has changed");
+    ok(plan_check(b->p, &err) == 0, "all is well");
+    plan_free(b->p);
+}
+
+static void test_rank_ends(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang, *next;
+    const struct plan_place *places;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, false);
+    gang = BED(.milli = 1000, .ranks = 2);
+    next = BED(.milli = 1000);
+    bed_run(b);
+    ok(bed_runs(gang) && !bed_runs(next), "a gang starts whole");
+    plan_gave(b->p, gang, 0);
+    ok(plan_places(gang, &places) == 1, "a rank of it ends");
+    bed_run(b);
+    ok(bed_runs(next), "its place is free");
+    ok(b->t->held_milli == 2000, "the tenant holds what runs");
+    plan_free(b->p);
+}
+
+static void test_learns(void)
+{
+    struct bed bed, *b = &bed;
+    struct predict_sig sig = { .key = { predict_key("x", 0) } };
+    struct plan_item *i;
+    struct guess g;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, false);
+    for (unsigned k = 0; k < 3; k++) {
+        i = BED(.milli = 1000, .like = "x");
+        bed_run(b);
+        bed_wait(b, 1000);
+        plan_end(b->p, i, k > 0);
+    }
+    predict_guess(plan_predict(b->p), &sig, 0, 0, &g);
+    ok(g.seen == 2 && g.mid_ms > 500 && g.mid_ms < 2000, "what ended by itself is learned from");
+    plan_free(b->p);
+}
+
+static void test_usage(void)
+{
+    struct bed bed, *b = &bed;
+    double used;
+    uint64_t at;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, false);
+    plan_tenant_load(b->p, b->t, 1000, plan_now(b->p));
+    plan_tick(b->p, plan_now(b->p) + plan_policy(b->p)->half_life_ms);
+    (void) BED(.milli = 1000);
+    bed_run(b);
+    used = plan_tenant_usage(b->p, b->t, &at);
+    ok(used > 499 && used < 501 && at == plan_now(b->p),
+       "usage halves with its half-life");
+    plan_free(b->p);
+}
+
+static void test_names(void)
+{
+    ok(strcmp(plan_cause_name(EVICT_PRIORITY), "priority") == 0 &&
+       strcmp(plan_cause_name(EVICT_WINDOW), "window") == 0, "causes");
+    for (unsigned k = 0; k < REASON_COUNT; k++)
+        ok(plan_reason_name(k)[0] != '\0', "reason %u has a name", k);
+}
+
+int main(void)
+{
+    test_clock();
+    test_work();
+    test_busy();
+    test_rank_ends();
+    test_learns();
+    test_usage();
+    test_names();
+    return tap_done();
+}
