@@ -497,7 +497,8 @@ static void wake_all(struct plan *p, const struct shape *s)
 }
 
 /* Where moves can join what is free, room anywhere helps who needs no more
- * than is free in all.
+ * than is free in all.  In a small pool all look again: room beside somebody
+ * who may be made to go helps, too.
  */
 void line_room(struct plan *p, const struct plan_node *n)
 {
@@ -510,18 +511,14 @@ void line_room(struct plan *p, const struct plan_node *n)
 
         if (!s->queues)
             continue;
-        if (!n || joined) {
+        if (!n || joined || p->pool->live <= SMALL_POOL) {
             wake_all(p, s);
         } else if (place_helps(p, n, s)) {
             open_shape(s);
         }
     }
-    if (!n)
-        return;
-    wake_bound(p, n);
-    for (uint32_t k = 0; p->pool->live <= SMALL_POOL && k < n->nitems; k++)
-        if (n->items[k]->room_slot > 0)
-            line_chance(p, n->items[k]);
+    if (n)
+        wake_bound(p, n);
 }
 
 /* Those with a rank that has no device look again. */

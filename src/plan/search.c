@@ -675,6 +675,16 @@ static int by_pool(const void *va, const void *vb)
     return c != 0 ? c : strcmp(a->name, b->name);
 }
 
+/* What is found must not depend on the order in which nodes came. */
+static void sort_nodes(struct plan_node **nodes, uint32_t n)
+{
+    for (uint32_t k = 1; k < n; k++)
+        if (by_pool(&nodes[k - 1], &nodes[k]) > 0) {
+            qsort(nodes, n, sizeof(struct plan_node *), by_pool);
+            return;
+        }
+}
+
 static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
 {
     uint32_t n = 0;
@@ -747,9 +757,9 @@ struct claim *room_search(struct plan *p, struct plan_item *i)
         n = some_nodes(p, i, nodes);
     else
         n = all_nodes(p, nodes);
+    sort_nodes(nodes, n);
     if (!i->shape->one_pool || i->shape->ranks <= 1)
         return search_in(p, i, nodes, n, moves);
-    qsort(nodes, n, sizeof(struct plan_node *), by_pool);
     for (uint32_t k = 1; k <= n; k++)
         if (k == n || nodes[k]->pool_number != nodes[from]->pool_number) {
             best = better(best, search_in(p, i, nodes + from, k - from,
