@@ -275,14 +275,21 @@ json_t *view_policy(const struct world *w)
     return j;
 }
 
+/* To five digits. */
+static json_t *gpu_hours(uint64_t ms)
+{
+    uint64_t digits = ms / 36;
+
+    return json_real((double) digits / 1e5);
+}
+
 static json_t *cost_of_tenant(const struct tenant *t, uint64_t now_ms)
 {
     json_t *j = json_object();
 
     json_put_str(j, "tenant", t->name);
     json_put_milli(j, "gpu_seconds", t->used_gpu_ms);
-    json_put(j, "gpu_hours",
-             json_real((double) (t->used_gpu_ms / 36) / 1e5));
+    json_put(j, "gpu_hours", gpu_hours(t->used_gpu_ms));
     json_put_milli(j, "cpu_seconds", t->used_cpu_ms);
     json_put_milli(j, "gpu_seconds_lost", t->lost_gpu_ms);
     view_micro(j, "cost", t->used_cost_micro);
@@ -308,7 +315,7 @@ json_t *view_cost(const struct world *w, uint64_t now_ms)
         json_array_append_new(all, cost_of_tenant(t, now_ms));
     }
     json_put_milli(j, "gpu_seconds", gpu_ms);
-    json_put(j, "gpu_hours", json_real((double) (gpu_ms / 36) / 1e5));
+    json_put(j, "gpu_hours", gpu_hours(gpu_ms));
     view_micro(j, "cost", cost);
     json_put(j, "tenants", all);
     return j;
