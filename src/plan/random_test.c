@@ -329,8 +329,6 @@ static void stand_again(struct world *w, struct again *a, unsigned k)
     case ITEM_STAGED:
         plan_hold(a->q, j, true);
         plan_hold(a->q, j, false);
-        if (i->nplaces && start_again(w, a, k))
-            plan_left(a->q, j, true, 0);
         if (i->state == ITEM_HELD)
             plan_hold(a->q, j, true);
         break;
@@ -339,17 +337,11 @@ static void stand_again(struct world *w, struct again *a, unsigned k)
     }
 }
 
-static bool runs(const struct plan_item *i)
+static bool stood_before(const struct titem *a, const struct titem *b)
 {
-    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
-}
-
-/* Who left at that time made room for who came at that time. */
-static bool stood_before(const struct plan_item *a, const struct plan_item *b)
-{
-    if (a->since_ms != b->since_ms)
-        return a->since_ms < b->since_ms;
-    return !runs(a) && runs(b);
+    if (a->i->since_ms != b->i->since_ms)
+        return a->i->since_ms < b->i->since_ms;
+    return a->turn < b->turn;
 }
 
 /* Levels, and when a deadline is near, are of the time when one came, and more
@@ -382,15 +374,21 @@ static void items_again(struct world *w, struct again *a)
         s.had_work = w->items[k].i->work;
         s.had_ms = w->items[k].i->run_ms;
         a->items[k] = plan_add(a->q, &s);
-        plan_hold(a->q, a->items[k], true);
     }
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i && w->items[k].i->nplaces &&
+            !item_runs(w->items[k].i) && start_again(w, a, k))
+            plan_left(a->q, a->items[k], true, 0);
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i)
+            plan_hold(a->q, a->items[k], true);
     for (;;) {
         unsigned first = ITEMS;
 
         for (unsigned k = 0; k < ITEMS; k++)
             if (w->items[k].i && !done[k] &&
-                (first == ITEMS || stood_before(w->items[k].i,
-                                                w->items[first].i)))
+                (first == ITEMS || stood_before(&w->items[k],
+                                                &w->items[first])))
                 first = k;
         if (first == ITEMS)
             break;
@@ -522,17 +520,23 @@ static bool ask(struct world *w, struct plan_decision *d)
 
 static void do_start(struct world *w, const struct plan_decision *d)
 {
+    struct titem *t = plan_owner(d->item);
     struct err err = { 0 };
 
+    t->turn = ++w->turns;
     if (plan_start(w->p, d->item, d->places, d->nplaces, &err) < 0)
         WRONG(w, "start: %s", err.text);
 }
 
 static void do_evict(struct world *w, const struct plan_decision *d, bool now)
 {
+    struct titem *t = plan_owner(d->item);
+
     plan_leaving(w->p, d->item, d->claimant);
-    if (now)
-        plan_left(w->p, d->item, d->how == YIELD_SUSPEND, 0);
+    if (!now)
+        return;
+    t->turn = ++w->turns;
+    plan_left(w->p, d->item, d->how == YIELD_SUSPEND, 0);
 }
 
 /* All there is to do, at once: whoever others are evicted for starts. */

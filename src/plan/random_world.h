@@ -38,6 +38,7 @@ struct titem {
     struct plan_item_spec spec;
     struct plan_part parts[PARTS];
     const char *models[1], *labels[1];
+    uint64_t turn;                     /* when it changed its place, of all */
 };
 
 struct twindow {
@@ -60,6 +61,7 @@ struct world {
     struct twindow windows[WINDOWS];
     struct map *rows;                  /* what was learned: key to json */
     unsigned step;
+    uint64_t turns;
     char said[1024];                   /* what is wrong; "": nothing */
 };
 
@@ -318,6 +320,7 @@ static void leave(struct world *w, struct titem *t)
 {
     bool suspend = can_suspend(t) && draw(w, 4) > 0;
 
+    t->turn = ++w->turns;
     plan_left(w->p, t->i, suspend, draw(w, 3000));
 }
 
@@ -325,6 +328,15 @@ static void end_item(struct world *w, struct titem *t, bool learn)
 {
     plan_end(w->p, t->i, learn);
     t->i = NULL;
+}
+
+static void hold_item(struct world *w, struct titem *t)
+{
+    bool held = plan_state(t->i) == ITEM_HELD;
+
+    if (held)
+        t->turn = ++w->turns;
+    plan_hold(w->p, t->i, !held);
 }
 
 static void change_item(struct world *w)
@@ -336,7 +348,7 @@ static void change_item(struct world *w)
     switch (draw(w, 8)) {
     case 0:
         if (in_line(t) || plan_state(t->i) == ITEM_HELD)
-            plan_hold(w->p, t->i, plan_state(t->i) != ITEM_HELD);
+            hold_item(w, t);
         break;
     case 1:
         t->spec.priority = (int) draw(w, 3);
