@@ -5,8 +5,10 @@ anchors of Muri's and Philly's traces.
 """
 import csv
 import gzip
+import html.parser
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -186,14 +188,110 @@ def anchors(tap, folder):
                  f"{r['avg_jct_s']:.1f} s, anchor {row['avgJCT']}")
 
 
+# The plan -----------------------------------------------------------------------
+
+# Philly October 2017, 60 s at each resume, no length known: nodes, where one
+# resumes, and what each number may be at most (or, negative, must be at least).
+PLAN = [
+    ("64x8", "anywhere", {"avg_jct_s": 11440, "p99_wait_s": 9030,
+                          "waste": 0.0005, "wr": 0.005, "used": -0.90}),
+    ("64x8", "same-node", {"avg_jct_s": 14493}),
+    ("4x16x8", "anywhere", {"avg_jct_s": 11670}),
+]
+
+
+def plan(tap, folder):
+    for nodes, resume, limits in PLAN:
+        r = sim(os.path.join(folder, "philly.csv"), nodes, "weir",
+                "--suspend-cost", "60s", "--resume", resume)
+        r["used"] = r["util"] - r["overhead"]
+        tap.none([f"{k}: {r[k]}, limit {abs(most)}"
+                  for k, most in limits.items()
+                  if (r[k] > most if most > 0 else r[k] < -most)],
+                 f"weir on {nodes}, resume {resume}: {r['avg_jct_s']:.1f} s, "
+                 f"p99 wait {r['p99_wait_s']:.0f} s, WR {r['wr']:.4f}")
+
+
+def small_plan(tap):
+    """A trace that the plan plays; nothing is known about lengths."""
+    jobs = os.path.join(HERE, "jobs.csv")
+    r = sim(jobs, "5x8", "weir", "--suspend-cost", "1s")
+    with open(jobs) as f:
+        rows = list(csv.DictReader(f))
+    longest = max(float(row["duration_s"]) for row in rows)
+    total = r["util"] + r["idle_nodemand"] + r["idle_frag"] + r["waste"]
+    tap.ok(r["jobs"] == len(rows) and r["makespan_s"] >= longest and
+           r["prediction"]["ends"] == len(rows) - 1,
+           "weir: every job comes to its end, and is learned from", r)
+    tap.ok(abs(total - 1) < 1e-9, "weir: the shares sum to 1", r)
+    tap.ok(r["avg_jct_s"] < sim(jobs, "5x8", "fifo")["avg_jct_s"],
+           "weir: sooner than in order of arrival")
+
+
+# The report ---------------------------------------------------------------------
+
+class Page(html.parser.HTMLParser):
+    """Every tag is closed; nothing is fetched from anywhere."""
+
+    VOID = {"meta"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.faults, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "action"):
+                self.faults.append(f"{tag} {name}={value}")
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}>")
+
+
+def report(tap):
+    command = [WEIR, "sim", "run", "--trace", os.path.join(HERE, "jobs.csv"),
+               "--nodes", "5x8", "--policy", "fifo,las,weir"]
+    out = [subprocess.run(command + ["-o", "html"], capture_output=True,
+                          text=True, timeout=60, check=True).stdout
+           for _ in range(2)]
+    tap.ok(out[0] == out[1], "the same report, byte for byte")
+    page = Page()
+    page.feed(out[0])
+    tap.none(page.faults + page.open, "every tag is closed, nothing is fetched")
+    tap.ok(not re.search(r"https?:|url\(|@import|\bfetch\(", out[0]),
+           "no address in it")
+    tap.equal((page.tags.count("svg"), page.tags.count("canvas"),
+               page.tags.count("section")), (7, 3, 3),
+              "charts of three policies side by side")
+    rows = subprocess.run(command + ["-o", "csv"], capture_output=True,
+                          text=True, timeout=60, check=True).stdout
+    rows = list(csv.DictReader(rows.splitlines()))
+    one = sim(os.path.join(HERE, "jobs.csv"), "5x8", "las")
+    tap.ok([r["policy"] for r in rows] == ["fifo", "las", "weir"] and
+           abs(float(rows[1]["avg_jct_s"]) - one["avg_jct_s"]) < 1e-5,
+           "csv: a row each, the same numbers", rows)
+
+
 def run(tap):
     small(tap)
+    small_plan(tap)
+    report(tap)
     if not TRACES:
         tap.skip("Muri's results and the anchors", "WEIR_TRACES is not set")
         return
     muri(tap)
     with tempfile.TemporaryDirectory() as folder:
         anchors(tap, folder)
+        plan(tap, folder)
 
 
 if __name__ == "__main__":

@@ -195,8 +195,8 @@ static int play_mixed(const struct flow *f, struct flow_result *ret,
 {
     struct flow_options o = { .nodes = mixed_nodes,
                               .nnodes = array_size(mixed_nodes),
-                              .learned = true, .suspends = true,
-                              .resume_ms = RESUME_S * MS };
+                              .learned = true, .alone = true,
+                              .suspends = true, .resume_ms = RESUME_S * MS };
     struct plan *p = flow_plan(&o);
     int rc = flow_play(f, p, &o, ret, err);
 

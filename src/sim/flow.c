@@ -148,8 +148,10 @@ struct plan *flow_plan(const struct flow_options *o)
                                             .memory = 1 };
     policy_init(&policy);
     policy.suspend_cost_s = (double) o->resume_ms / MS;
-    if (o->alone)
+    if (o->alone) {
         policy.patience_ms = NEVER_MS;
+        policy.turns = TURNS_OFF;
+    }
     plan_set_policy(p, &policy);
     plan_tick(p, 1);
     for (const struct flow_nodes *k = o->nodes; k < o->nodes + o->nnodes; k++)
@@ -289,7 +291,8 @@ static void into_line(struct play *y, struct act *a)
     struct plan_part parts[2] = { 0 };
     uint32_t n = 0, each = y->each, rest = t->gpus;
     struct plan_item_spec spec = {
-        .tenant = y->tenants[t->tenant], .parts = parts, .one_pool = true,
+        .tenant = y->tenants[t->tenant], .priority = t->priority,
+        .parts = parts, .one_pool = true,
         .yield = y->options->suspends ? YIELD_SUSPEND : YIELD_NEVER,
         .ready_ms = plan_now(y->plan), .bytes = 1,
         .order = (uint64_t) (a - y->acts), .below_ms = a->way_ms,

@@ -24,6 +24,7 @@ struct flow_task {
     uint64_t cpu_milli;                /* of all */
     uint32_t gpus;                     /* up to a node's on one node */
     uint32_t tenant, workload;
+    int priority;
     uint32_t first, nparents;          /* of its edges */
     struct predict_sig sig;
 };
@@ -52,8 +53,8 @@ struct flow_options {
     const struct flow_nodes *nodes;
     size_t nnodes;
     bool learned;                      /* ways by what the plan has learned */
-    bool alone;                        /* one workload: patience, which is
-                                          among strangers, has no say */
+    bool alone;                        /* all came at once, to be done soon:
+                                          no patience, no turns */
     bool suspends;                     /* tasks can be, and go on anywhere */
     uint64_t resume_ms;                /* what going on costs */
 };

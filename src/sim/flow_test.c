@@ -46,7 +46,9 @@ static uint64_t play(const struct flow *f, uint64_t slots, bool learned)
     struct flow_result r = { 0 };
     int rc = 0;
 
-    for (int i = 0; rc == 0 && i <= learned; i++)
+    if (learned)
+        rc = flow_play(f, p, &o, &r, &err);
+    if (rc == 0)
         rc = flow_play(f, p, &o, &r, &err);
     if (rc < 0)
         printf("# %s\n", err.text);

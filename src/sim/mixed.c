@@ -45,7 +45,7 @@ static uint32_t draw_gpus(uint64_t *state)
 {
     static const struct {
         uint32_t percent, gpus;
-    } widths[] = { { 45, 1 }, { 25, 2 }, { 18, 4 }, { 8, 8 }, { 4, 16 } };
+    } widths[] = { { 20, 1 }, { 25, 2 }, { 25, 4 }, { 18, 8 }, { 12, 16 } };
     uint32_t at = (uint32_t) (100 * draw_share(state)), i = 0;
 
     while (at >= widths[i].percent)
@@ -59,7 +59,7 @@ static void draw_pipeline(uint64_t *state, double duty, uint32_t number,
 {
     static const char *const names[] = { "prepare", "train", "evaluate",
                                          "infer" };
-    double length = 30 * 60 * exp(0.6 * draw_normal(state));
+    double length = 30 * 60 * exp(0.25 * draw_normal(state));
     double own = duty * (0.9 + 0.2 * draw_share(state)), rest;
     uint32_t gpus = draw_gpus(state), few = (gpus + 3) / 4;
     uint32_t tenant = (uint32_t) (MIXED_TENANTS * draw_share(state));
@@ -67,7 +67,7 @@ static void draw_pipeline(uint64_t *state, double duty, uint32_t number,
     double infer = 0.1 * own * length * gpus / few;
 
     rest = fmax(length - train - infer, 0.05 * length);
-    double lengths[] = { 0.6 * rest, train, 0.4 * rest, infer };
+    double lengths[] = { 0.8 * rest, train, 0.2 * rest, infer };
     uint32_t use[] = { 0, gpus, 0, few };
     uint32_t cpus[] = { PREPARE_CPUS, gpus * GPU_CPUS, EVALUATE_CPUS,
                         few * GPU_CPUS };
@@ -77,6 +77,7 @@ static void draw_pipeline(uint64_t *state, double duty, uint32_t number,
             .length_ms = (uint64_t) (lengths[i] * MILLI) + 1,
             .cpu_milli = (uint64_t) cpus[i] * MILLI, .gpus = use[i],
             .tenant = tenant, .workload = number,
+            .priority = gpus >= NODE_GPUS ? 2 : gpus > 2,
             .sig.key = { predict_key(names[i], (uint64_t) gpus * 8 + tenant),
                          predict_key(names[i], gpus),
                          predict_key(names[i], 0) },
@@ -116,7 +117,8 @@ void mixed_hold(const struct flow *f, struct flow *ret)
 
         if (all->length_ms == 0)
             *all = (struct flow_task) { .tenant = t->tenant,
-                                        .workload = t->workload };
+                                        .workload = t->workload,
+                                        .priority = t->priority };
         all->length_ms += t->length_ms;
         if (t->gpus > all->gpus)
             all->gpus = t->gpus;

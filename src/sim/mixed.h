@@ -7,10 +7,11 @@
  *
  * Each is four tasks in a row: preparation on CPUs, training on 1 to 16 GPUs
  * (a gang of several nodes when more than 8), evaluation on CPUs, inference on
- * a quarter of the GPUs.  `duty` is the share of GPU time in use of what a pipeline
- * would hold if it kept its GPUs from its start to its end; each pipeline's own
- * is within a tenth of it.  Lengths are of long-tailed draw, half an hour in
- * the middle.  Three tenants hand in all at once.
+ * a quarter of the GPUs.  `duty` is the share of GPU time in use of what a
+ * pipeline would hold if it kept its GPUs from its start to its end; each
+ * pipeline's own is within a tenth of it.  Lengths are about half an hour.
+ * Three tenants hand in all at once; the wider a pipeline the higher its
+ * priority (three steps), so that gangs are not left for the end.
  */
 enum { MIXED_PIPELINES = 1000, MIXED_STAGES = 4, MIXED_TENANTS = 3 };
 
