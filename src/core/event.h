@@ -28,7 +28,8 @@ struct err;
     X(ABORTING, "workload.aborting") \
     /* decided: workload, outcome */ \
     X(WORKLOAD_ENDED, "workload.ended") \
-    /* decided: workload, task, gen, grants[] */ \
+    /* decided: workload, task, gen, grants[], data {score: of the places, \
+     * smaller is better} */ \
     X(PLANNED, "task.planned") \
     /* decided: workload, task, gen, data {for: "w3", task, why, how}: it \
      * gives way to that one; task.stopping follows */ \

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 
@@ -400,6 +401,7 @@ static void pending_make(struct world *w, const struct plan_decision *d)
         if (!t->in_line)
             continue;
         p->task = t;
+        p->score = round(d->score * 1000) / 1000;
         grants_of(d, w->npending++, t->spec, p);
     }
 }
@@ -414,6 +416,8 @@ static void want_planned(const struct world *w, struct event *ret)
     ret->gen = task_next_gen(next->task);
     ret->ngrants = next->ngrants;
     ret->grants = mem_dup(next->grants, next->ngrants * sizeof(*ret->grants));
+    ret->data = json_object();
+    json_put(ret->data, "score", json_real(next->score));
 }
 
 static void want_preempting(const struct plan_decision *d, struct event *ret)

@@ -117,15 +117,27 @@ static int drop_row(const struct world_row *row, void *arg)
     return 0;
 }
 
+/* What is decided.  The score of a place is for the record: it also counts what
+ * is typical, which is brought up to date now and then.
+ */
+static json_t *decision(const struct event *e)
+{
+    json_t *j = event_to_json(e, false);
+
+    if (e->type == EVENT_PLANNED)
+        json_object_del(j, "data");
+    return j;
+}
+
 static bool same_step(struct sim *s, const struct event *e)
 {
-    autojson json_t *ours = e ? event_to_json(e, false) : json_null();
+    autojson json_t *ours = e ? decision(e) : json_null();
     autojson json_t *theirs = json_null();
     struct event other;
     bool same;
 
     if (world_step(s->twin, s->now, &other)) {
-        theirs = event_to_json(&other, false);
+        theirs = decision(&other);
         event_clear(&other);
     }
     same = json_equal(ours, theirs);

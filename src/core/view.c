@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 
+#include <math.h>
+
 /* The rows' bodies.  What people read stands at the top: times in words, sizes
  * in whole units.  What only load.c needs (exact milliseconds, flags) stands
  * under "_", which the API leaves out.  Blocks, tenants and the rest are in
@@ -178,6 +180,12 @@ static json_t *task_hidden(const struct task *t)
     return j;
 }
 
+/* A float has more digits than it knows. */
+static double digits3(double value)
+{
+    return round(value * 1000) / 1000;
+}
+
 static void view_end(json_t *j, const struct task *t)
 {
     if (t->outcome != OUTCOME_NONE)
@@ -223,6 +231,8 @@ json_t *view_task(const struct task *t)
     for (uint32_t i = 0; t->leases && i < t->ranks; i++)
         json_array_append_new(leases, view_lease(&t->leases[i]));
     json_put(j, "leases", leases);
+    if (t->leases)
+        json_put(j, "score", json_real(digits3((double) t->score)));
     json_put_milli(j, "gpu_seconds", t->used_gpu_ms);
     view_micro(j, "cost", t->used_cost_micro);
     if (t->lost_gpu_ms)

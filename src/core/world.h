@@ -116,6 +116,7 @@ struct task {
     uint64_t for_workload;             /* to whom it gives way, and ... */
     uint32_t for_task;
     uint32_t ranks;                    /* of the newest attempt; 0: none yet */
+    float score;                       /* of the newest attempt's places */
     struct progress *progress;         /* or NULL */
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
     uint32_t leases_left;              /* not ended yet */

@@ -59,6 +59,7 @@ struct pending {                       /* planned whole, journalled one by one *
     struct task *task;
     struct grant *grants;
     uint32_t ngrants;
+    double score;                      /* of the places, to three digits */
 };
 
 /* The meter of one pool and model, as the plan's rows keep it. */
