@@ -42,7 +42,6 @@ static void ask(const struct predict *pr, const struct predict_sig *sig)
     }
     predict_quality(pr, &q);
     must(q.below_low >= 0 && q.error >= 0);
-    (void) predict_mean(pr, sig);
 }
 
 static void load_line(struct predict *pr, char *line)

@@ -196,23 +196,6 @@ void predict_guess(const struct predict *pr, const struct predict_sig *sig,
     ret->high_ms = sharpen(mix_quantile(&m, age_ms, 0.9), age_ms, progress);
 }
 
-uint64_t predict_mean(const struct predict *pr, const struct predict_sig *sig)
-{
-    struct mix m;
-
-    for (int i = 0; i < PREDICT_KEYS; i++) {
-        const struct known *k =
-            sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
-
-        if (k && k->seen > 0)
-            return (uint64_t) k->mean_ms;
-    }
-    if (pr->all.seen > 0)
-        return (uint64_t) pr->all.mean_ms;
-    predict_mix(pr, sig, false, &m);
-    return mix_quantile(&m, 0, 0.5);
-}
-
 /* ---- learning ---- */
 
 /* How the guess before the first second would have done. */
@@ -248,8 +231,6 @@ static void learn_known(struct predict *pr, struct known *k, uint64_t run_ms,
         sketch_add(&k->work, work, memory);
     if (k->seen < UINT32_MAX)
         k->seen++;
-    /* total is the number of ends, faded: 1 at the first. */
-    k->mean_ms += ((float) run_ms - k->mean_ms) / k->run.total;
     k->turn = pr->turn;
     if (!k->dirty) {
         k->dirty = true;

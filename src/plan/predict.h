@@ -30,7 +30,7 @@ struct predict *predict_new(void);
 void predict_free(struct predict *pr);
 
 struct guess {
-    uint64_t low_ms, mid_ms, high_ms;  /* quantiles 0.1, 0.5, 0.9 of the whole run */
+    uint64_t low_ms, mid_ms, high_ms;  /* quantiles 0.1, 0.5, 0.9 of it all */
     uint32_t seen;                     /* ends behind it; 0: a default */
 };
 /* Of the whole run time on a device of rating 1, given that it has run for
@@ -42,12 +42,6 @@ void predict_guess(const struct predict *pr, const struct predict_sig *sig,
 uint64_t predict_quantile(const struct predict *pr,
                           const struct predict_sig *sig, uint64_t age_ms,
                           double progress, double q);
-/* The mean of the whole run time at the finest key that has seen any end, and
- * the median of the default for what nobody has seen.  Sums of many (the way
- * from a task to the end of its workload) are made of means; promises are made
- * of quantiles.
- */
-uint64_t predict_mean(const struct predict *pr, const struct predict_sig *sig);
 /* One ended by itself after run_ms (times the rating of its device), having
  * used `work` = device-milliseconds in all (0: no device).
  */

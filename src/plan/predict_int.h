@@ -18,7 +18,6 @@ struct known {
     uint64_t turn;                     /* when it was last seen */
     uint32_t slot;                     /* in predict.oldest */
     uint32_t seen;                     /* ends */
-    float mean_ms;                     /* fades like the sketches */
     struct sketch run, work;
     /* level.c: by bucket of the work so far; as of `ranked` ends, 0: never. */
     uint8_t level[SKETCH_BUCKETS];

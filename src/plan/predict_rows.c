@@ -23,7 +23,6 @@ static json_t *known_to_json(const struct known *k)
 
     json_put_u64(o, "turn", k->turn);
     json_put_u64(o, "seen", k->seen);
-    json_put(o, "mean_ms", json_real((double) k->mean_ms));
     json_put(o, "run", sketch_to_json(&k->run));
     json_put(o, "work", sketch_to_json(&k->work));
     json_put(o, "level", level_to_json(k));
@@ -148,10 +147,8 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
 {
     uint64_t seen = json_get_u64(body, "seen", 0);
     uint64_t turn = json_get_u64(body, "turn", 0), ranked;
-    int rc = get_float(body, "mean_ms", &k->mean_ms, err);
+    int rc = get_sketch(body, "run", &k->run, err);
 
-    if (rc == 0)
-        rc = get_sketch(body, "run", &k->run, err);
     if (rc == 0)
         rc = get_sketch(body, "work", &k->work, err);
     if (rc < 0)
@@ -183,7 +180,6 @@ static void keep_known(struct predict *pr, const struct known *from)
         heap_remove(&pr->oldest, k);
     k->turn = from->turn;
     k->seen = from->seen;
-    k->mean_ms = from->mean_ms;
     k->run = from->run;
     k->work = from->work;
     k->ranked = from->ranked;

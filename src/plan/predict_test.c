@@ -216,22 +216,6 @@ static void test_progress(void)
     predict_free(pr);
 }
 
-static void test_mean(void)
-{
-    struct predict *pr = predict_new();
-    struct predict_sig sig = sig_of("a", "b");
-    struct predict_sig coarse = sig_of("c", "b");
-
-    ok(predict_mean(pr, &sig) > 0, "a mean of nothing is the default");
-    learn(pr, &sig, 10 * SECOND, 1);
-    learn(pr, &sig, 40 * SECOND, 2);
-    ok(near((double) predict_mean(pr, &sig), 30 * SECOND, 0.02),
-       "a mean is that of its ends: %d", (int) predict_mean(pr, &sig));
-    ok(predict_mean(pr, &coarse) == predict_mean(pr, &sig),
-       "or of the coarser key's");
-    predict_free(pr);
-}
-
 /* ---- levels ---- */
 
 static void test_level_tail(void)
@@ -350,7 +334,6 @@ static bool known_equal(const struct known *a, const struct known *b)
 {
     return a && b && a->key == b->key && a->turn == b->turn &&
            a->seen == b->seen && a->ranked <= a->seen &&
-           equal((double) a->mean_ms, (double) b->mean_ms) &&
            sketch_equal(&a->run, &b->run) &&
            sketch_equal(&a->work, &b->work) &&
            memcmp(a->level, b->level, sizeof a->level) == 0;
@@ -468,20 +451,20 @@ static void test_load_bad(void)
         const char *key, *body, *says;
     } bad[] = {
         { "xyz", "{}", "16 hexadecimal digits" },
-        { "0000000000000001", "{}", "mean_ms" },
-        { "0000000000000001", "[]", "mean_ms" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1]}", "run" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[160,1],\"work\":[]}",
+        { "0000000000000001", "{}", "run" },
+        { "0000000000000001", "[]", "run" },
+        { "0000000000000001", "{\"run\":[1]}", "run" },
+        { "0000000000000001", "{\"run\":[160,1],\"work\":[]}",
           "bucket" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,-1],\"work\":[]}",
+        { "0000000000000001", "{\"run\":[1,-1],\"work\":[]}",
           "weight" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[],\"work\":[],"
+        { "0000000000000001", "{\"run\":[],\"work\":[],"
           "\"seen\":1}", "seen" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,1],\"work\":[],"
+        { "0000000000000001", "{\"run\":[1,1],\"work\":[],"
           "\"seen\":1,\"level\":[99,160]}", "level" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,1],\"work\":[],"
+        { "0000000000000001", "{\"run\":[1,1],\"work\":[],"
           "\"seen\":1,\"level\":[1,159]}", "level" },
-        { "0000000000000001", "{\"mean_ms\":1,\"run\":[1,1],\"work\":[],"
+        { "0000000000000001", "{\"run\":[1,1],\"work\":[],"
           "\"seen\":1,\"turn\":9223372036854775807}", "turn" },
         { "quality", "{\"weight\":1,\"low\":1,\"mid\":1,\"high\":1,"
           "\"ends\":2,\"error\":[]}", "error" },
@@ -521,7 +504,6 @@ int main(void)
     test_back_off();
     test_age();
     test_progress();
-    test_mean();
     test_level_tail();
     test_level_regular();
     test_level_unknown();

@@ -90,24 +90,6 @@ uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
     return sketch_low(SKETCH_BUCKETS);             /* by rounding alone */
 }
 
-double mix_spent(const struct mix *m, uint64_t than, uint64_t until)
-{
-    double above = mix_above(m, than);
-    double sum = 0, x = (double) than, end = (double) until;
-
-    if (above <= 0 || until <= than)
-        return above <= 0 && until > than ? end - x : 0;
-    /* The integral of what is still there, bucket by bucket. */
-    for (uint32_t i = sketch_bucket(than); i < SKETCH_BUCKETS && x < end; i++) {
-        double to = fmin((double) sketch_low(i + 1), end);
-
-        sum += (to - x) * (mix_above(m, (uint64_t) x) +
-                           mix_above(m, (uint64_t) to)) / 2;
-        x = to;
-    }
-    return sum / above;
-}
-
 json_t *sketch_to_json(const struct sketch *s)
 {
     json_t *j = json_array();

@@ -38,11 +38,6 @@ double mix_above(const struct mix *m, uint64_t than);
  * many again are expected as there were: than / (1 - q).
  */
 uint64_t mix_quantile(const struct mix *m, uint64_t than, double q);
-/* Of what is more than `than`: the mean of min(value, until) - than.  Exact
- * for values spread evenly inside a bucket.
- */
-double mix_spent(const struct mix *m, uint64_t than, uint64_t until);
-
 /* [bucket, weight, bucket, weight, ...] of those that are not empty. */
 json_t *sketch_to_json(const struct sketch *s);
 int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err);
