@@ -135,9 +135,10 @@ static int set_output(struct cli *c, const char *value)
     static const char *const names[] = { "table", "wide", "json", "csv",
                                          "html" };
     bool reports = c->verb && c->verb->reports;
+    size_t n = reports ? array_size(names) : OUT_JSON + 1;
 
-    for (size_t i = 0; i < array_size(names); i++) {
-        if (strcmp(value, names[i]) == 0 && (i <= OUT_JSON || reports)) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(value, names[i]) == 0) {
             c->out = (enum cli_out) i;
             return 0;
         }

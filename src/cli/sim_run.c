@@ -358,7 +358,8 @@ static const struct opt run_options[] = {
       "of Philly or Muri", OPT_TEXT, AT(trace) },
     { "nodes", 0, "SPEC", "NODESxGPUS, or CLUSTERSxNODESxGPUS", OPT_TEXT,
       AT(nodes) },
-    { "policy", 0, "NAMES", "one or several, \"a,b\": fifo, fifo-backfill, easy, sjf, las, srtf, srsf, "
+    { "policy", 0, "NAMES", "one or several, \"a,b\": fifo, fifo-backfill, "
+      "easy, sjf, las, srtf, srsf, "
       "quota-strict, quota-backfill, quota-borrow or weir", OPT_TEXT,
       AT(policy) },
     { "quotas", 0, "CSV", "tenant,nominal_gpus[,cluster]", OPT_TEXT,
