@@ -217,7 +217,7 @@ static void test_never_and_demand(void)
     plan_end(b->p, i, false);
     (void) BED(.milli = 1000);
     bed_run(b);
-    i = BED(.milli = 2000);
+    (void) BED(.milli = 2000);
     ok(line_demand(b->p, false) == DEMAND_STUCK, "two of one free");
     (void) BED(.milli = 1000);
     ok(line_demand(b->p, false) == DEMAND_FITS, "one of one free");

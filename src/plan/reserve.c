@@ -452,29 +452,29 @@ static struct window *take_window(struct plan *p, const char *name)
     return w;
 }
 
-int plan_window_set(struct plan *p, const struct plan_window *v,
+int plan_window_set(struct plan *p, const struct plan_window *w,
                     struct err *err)
 {
-    struct window *w, **at = &p->promises->windows;
+    struct window *made, **at = &p->promises->windows;
 
-    if (v->name[0] == '\0' || v->to_ms <= v->from_ms || v->nnodes == 0)
+    if (w->name[0] == '\0' || w->to_ms <= w->from_ms || w->nnodes == 0)
         return err_set(err, EINVAL, "window '%.60s': expected a name, a node "
-                       "and an end after its beginning", v->name);
-    plan_window_remove(p, v->name);
-    w = mem_new(sizeof(*w));
-    memcpy(w->name, v->name, sizeof(w->name) - 1);
-    w->tenant = v->tenant;
-    w->from_ms = v->from_ms;
-    w->to_ms = v->to_ms;
-    w->nnodes = v->nnodes;
-    w->nodes = mem_dup(v->nodes, v->nnodes * sizeof(struct plan_node *));
-    while (*at && strcmp((*at)->name, w->name) < 0)
+                       "and an end after its beginning", w->name);
+    plan_window_remove(p, w->name);
+    made = mem_new(sizeof(*made));
+    memcpy(made->name, w->name, sizeof(made->name) - 1);
+    made->tenant = w->tenant;
+    made->from_ms = w->from_ms;
+    made->to_ms = w->to_ms;
+    made->nnodes = w->nnodes;
+    made->nodes = mem_dup(w->nodes, w->nnodes * sizeof(struct plan_node *));
+    while (*at && strcmp((*at)->name, made->name) < 0)
         at = &(*at)->next;
-    w->next = *at;
-    *at = w;
-    for (uint32_t k = 0; k < w->nnodes; k++)
-        w->nodes[k]->promised++;
-    free_room(p, w);
+    made->next = *at;
+    *at = made;
+    for (uint32_t k = 0; k < made->nnodes; k++)
+        made->nodes[k]->promised++;
+    free_room(p, made);
     return 0;
 }
 
