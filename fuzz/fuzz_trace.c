@@ -1,19 +1,22 @@
 #include "base/err.h"
 #include "base/mem.h"
+#include "plan/plan.h"
 #include "sim/cluster.h"
+#include "sim/dag.h"
 #include "sim/openb.h"
 #include "sim/pack.h"
 #include "sim/run.h"
 #include "sim/trace.h"
+#include "sim/whatif.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 /* The first byte says which reader gets the rest: a trace (then a run of what
- * is a small one), quotas, pods, nodes or an order.  A reader takes it or says
- * in words what is wrong and leaves nothing behind; what was read can be
- * played.
+ * is a small one), quotas, pods, nodes, an order, a workflow or changes.  A
+ * reader takes it or says in words what is wrong and leaves nothing behind;
+ * what was read can be played.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +30,8 @@ static const char TRACE[] = "submit_s,duration_s,gpus,tenant\n0,1,1,a\n";
 
 static void play_trace(const struct trace *t)
 {
-    static const char *const names[] = { "easy", "las", "srtf", "sjf" };
+    static const char *const names[] = { "easy", "las", "srtf", "sjf",
+                                         "weir" };
     struct cluster c = { 0 };
 
     must(cluster_parse("2x3x4", &c, NULL) == 0);
@@ -128,6 +132,41 @@ static void fuzz_order(char *text, size_t len)
     pack_list_free(&l);
 }
 
+static void fuzz_dag(char *text, size_t len)
+{
+    struct flow_nodes node = { .count = 1, .cpu_milli = 2000 };
+    struct flow_options o = { .nodes = &node, .nnodes = 1, .alone = true };
+    struct flow f = { 0 };
+    struct flow_result r = { 0 };
+    struct err err = { 0 };
+    struct plan *p;
+
+    if (dag_read("fuzz", text, len, &f, &err) < 0) {
+        must(err.text[0] && !f.tasks && !f.edges);
+        return;
+    }
+    must(f.count > 0 && flow_check(&f, NULL) == 0);
+    if (f.count <= JOBS_PLAYED) {
+        p = flow_plan(&o);
+        must(flow_play(&f, p, &o, &r, &err) == 0);
+        must(r.makespan_ms >= r.critical_ms);
+        plan_free(p);
+    }
+    flow_free(&f);
+}
+
+static void fuzz_changes(const char *text, size_t len)
+{
+    json_t *j = NULL;
+    struct err err = { 0 };
+
+    if (whatif_read("fuzz", text, len, &j, &err) < 0)
+        must(err.text[0] && !j);
+    else
+        must(json_is_object(j));
+    json_decref(j);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     autofree char *text = NULL;
@@ -141,6 +180,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'p': fuzz_lists(text, size - 1, true); break;
     case 'n': fuzz_lists(text, size - 1, false); break;
     case 'o': fuzz_order(text, size - 1); break;
+    case 'd': fuzz_dag(text, size - 1); break;
+    case 'c': fuzz_changes(text, size - 1); break;
     default:  fuzz_trace(text, size - 1); break;
     }
     return 0;

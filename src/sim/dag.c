@@ -75,10 +75,12 @@ static void sign(const char *program, uint32_t index, struct predict_sig *ret)
     size_t n = 0;
 
     for (const char *s = program; *s; s++) {
-        bool digit = isdigit((unsigned char) *s);
+        char c = *s;
 
-        if (!digit || n == 0 || shape[n - 1] != '#')
-            shape[n++] = digit ? '#' : *s;
+        if (isdigit((unsigned char) c))
+            c = '#';
+        if (c != '#' || n == 0 || shape[n - 1] != '#')
+            shape[n++] = c;
     }
     shape[n] = '\0';
     ret->key[0] = predict_key(program, (uint64_t) index + 1);

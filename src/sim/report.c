@@ -149,10 +149,10 @@ static void put_days(struct buf *b, const struct run_log *l)
 
     while (span / step > 6)
         step *= 2;
-    for (double at = 0; at <= span && span > 0; at += step) {
+    for (int k = 0; span > 0 && k * step <= span; k++) {
         (void) snprintf(text, sizeof text, "%s %.0f",
-                        unit < DAY ? "hour" : "day", at / unit);
-        put_mark(b, &SMALL, at / span, text);
+                        unit < DAY ? "hour" : "day", k * step / unit);
+        put_mark(b, &SMALL, k * step / span, text);
     }
 }
 
