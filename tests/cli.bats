@@ -658,6 +658,7 @@ sleeper() {
     "$WEIR" cost | grep -q "^default "
     run -4 "$WEIR" cost --tenant nobody
     run -2 "$WEIR" cost --by moon
+    run -2 "$WEIR" cost --since soon
 }
 
 @test "token: made, used over TLS, revoked" {

@@ -153,7 +153,7 @@ static bool read_since(struct call *c, uint64_t *ret)
     }
     if (clock_parse(s, ret, NULL) == 0)
         return true;
-    reply_error(c, 400, "since: expected a date such as "
+    reply_error(c, 422, "since: expected a date such as "
                 "2030-01-31T18:00:00Z, or so long ago such as 7d");
     return false;
 }

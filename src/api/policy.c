@@ -37,67 +37,72 @@ static json_t *changes(const json_t *from, const json_t *to)
 
 /* ---- history ---- */
 
-struct history {
-    json_t *items;                     /* oldest first */
-    json_t *last;                      /* the document before, borrowed */
-    json_t *defaults;
-};
-
 static int add_version(const struct store_event *e, void *arg)
 {
-    struct history *h = arg;
     autojson json_t *j = json_loadb(e->body, e->len, 0, NULL);
-    json_t *data = json_object_get(j, "data"), *o = json_object();
-    json_t *policy = json_object_get(data, "policy");
+    const json_t *data = json_object_get(j, "data");
+    json_t *o;
 
+    if (!j)
+        return -EBADMSG;
+    o = json_object();
     json_put_u64(o, "version", json_get_u64(data, "version", 0));
     json_put_str(o, "set", json_get_str(j, "time", NULL));
     json_put_str(o, "who", json_get_str(j, "who", NULL));
-    json_put(o, "changes", changes(h->last, policy));
-    json_put(o, "policy", json_incref(policy));
-    h->last = policy;
-    (void) json_array_append_new(h->items, o);
+    json_put(o, "policy", json_incref(json_object_get(data, "policy")));
+    (void) json_array_append_new(arg, o);
     return 0;
 }
 
-/* Every version that the journal has. */
-static int read_history(const struct call *c, struct history *h,
-                        struct err *err)
+/* The newest versions that the journal has, newest first. */
+static int read_versions(const struct call *c, uint32_t limit, json_t *items,
+                         struct err *err)
 {
     struct store_event_query q = {
-        .type = event_type_name(EVENT_POLICY_SET), .limit = HISTORY_MAX,
+        .type = event_type_name(EVENT_POLICY_SET), .limit = limit,
+        .before = INT64_MAX,
     };
-    struct policy fresh;
 
-    policy_init(&fresh);
-    h->defaults = policy_to_json(&fresh);
-    h->last = h->defaults;
-    h->items = json_array();
-    return store_events(api_store(c->api), &q, add_version, h, err);
+    return store_events(api_store(c->api), &q, add_version, items, err);
 }
 
-static void history_clear(struct history *h)
+/* What each changed: the first one the defaults, and of one whose predecessor
+ * is not kept nothing is said.
+ */
+static void put_changes(json_t *items)
 {
-    json_decref(h->items);
-    json_decref(h->defaults);
+    autojson json_t *defaults = NULL;
+    struct policy fresh;
+    json_t *v;
+    size_t i;
+
+    policy_init(&fresh);
+    defaults = policy_to_json(&fresh);
+    json_array_foreach(items, i, v) {
+        const json_t *before = json_object_get(json_array_get(items, i + 1),
+                                               "policy");
+
+        if (json_get_u64(v, "version", 0) == 1)
+            before = defaults;
+        if (before)
+            json_put(v, "changes", changes(before,
+                                           json_object_get(v, "policy")));
+    }
 }
 
 void get_policy_history(struct call *c)
 {
-    struct history h = { 0 };
+    json_t *items = json_array();
     struct err err = { 0 };
-    json_t *newest = json_array();
-    int rc = read_history(c, &h, &err);
+    int rc = read_versions(c, HISTORY_MAX, items, &err);
 
-    for (size_t i = json_array_size(h.items); i-- > 0;)
-        (void) json_array_append(newest, json_array_get(h.items, i));
-    history_clear(&h);
-    if (rc == 0) {
-        reply_items(c, newest, NULL);
+    if (rc < 0) {
+        json_decref(items);
+        reply_rc(c, rc, &err);
         return;
     }
-    json_decref(newest);
-    reply_rc(c, rc, &err);
+    put_changes(items);
+    reply_items(c, items, NULL);
 }
 
 /* ---- what is in force ---- */
@@ -110,19 +115,24 @@ static json_t *current(const struct call *c)
 void get_policy(struct call *c)
 {
     uint64_t version = world_policy_version(api_world(c->api));
-    struct history h = { 0 };
-    json_t *o = json_object(), *last;
+    autojson json_t *items = json_array();
+    const json_t *last;
     struct err err = { 0 };
-    int rc = read_history(c, &h, &err);
+    json_t *o;
+    int rc = read_versions(c, 1, items, &err);
 
-    last = json_array_get(h.items, json_array_size(h.items) - 1);
+    if (rc < 0) {
+        reply_rc(c, rc, &err);
+        return;
+    }
+    last = json_array_get(items, 0);
+    o = json_object();
     json_put_u64(o, "version", version);
-    if (rc == 0 && json_get_u64(last, "version", 0) == version) {
+    if (last && json_get_u64(last, "version", 0) == version) {
         json_put_str(o, "set", json_get_str(last, "set", NULL));
         json_put_str(o, "who", json_get_str(last, "who", NULL));
     }
     json_put(o, "policy", current(c));
-    history_clear(&h);
     reply_json(c, 200, o);
 }
 

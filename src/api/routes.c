@@ -203,7 +203,7 @@ const struct route routes[] = {
                  "new",
       .body = BODY_JSON, .body_schema = "WindowSet", .status = 200,
       .type = "application/json", .schema = "Window",
-      .errors = "201 404 409 413 415 503 507" },
+      .errors = "201 404 409 413 415 422 503 507" },
     { .method = "DELETE", .path = "/v1/windows/{name}",
       .role = ROLE_OPERATOR, .handle = delete_window, .id = "removeWindow",
       .summary = "Let go of what is reserved", .status = 204,
@@ -220,7 +220,7 @@ const struct route routes[] = {
           LIMIT(100000),
       },
       .status = 200, .type = "application/json", .schema = "CostList",
-      .errors = "404" },
+      .errors = "404 422" },
 
     { .method = "GET", .path = "/v1/tenants", .role = ROLE_VIEWER,
       .handle = get_tenants, .id = "listTenants",

@@ -66,10 +66,30 @@ static bool put_time(struct call *c, json_t *data, const char *key,
     uint64_t ms = fallback;
 
     if (text && clock_parse(text, &ms, &err) < 0) {
-        reply_error(c, 400, "%s: %s", key, err.text);
+        reply_error(c, 422, "%s: %s", key, err.text);
         return false;
     }
     json_put_u64(data, to, ms);
+    return true;
+}
+
+/* What the world would refuse as making no sense; true: answered. */
+static bool no_sense(struct call *c, const json_t *data)
+{
+    uint64_t from = json_get_u64(data, "from_ms", 0);
+    uint64_t to = json_get_u64(data, "to_ms", 0);
+
+    if (!spec_name_valid(c->param[0]) ||
+        strlen(c->param[0]) >= sizeof ((struct window *) NULL)->name)
+        reply_error(c, 422, "'%.128s' cannot be the name of a window: "
+                    "letters, digits and _.- with a letter or digit first, "
+                    "fewer than 64", c->param[0]);
+    else if (json_array_size(json_object_get(data, "nodes")) == 0)
+        reply_error(c, 422, "nodes: names none");
+    else if (to <= api_now(c->api) || from >= to)
+        reply_error(c, 422, "it ends before it begins, or is over already");
+    else
+        return false;
     return true;
 }
 
@@ -86,7 +106,7 @@ void put_window(struct call *c)
              json_incref(json_object_get(c->body, "nodes")));
     json_put_str(e.data, "tenant", json_get_str(c->body, "tenant", NULL));
     if (!put_time(c, e.data, "from", "from_ms", api_now(c->api)) ||
-        !put_time(c, e.data, "to", "to_ms", 0)) {
+        !put_time(c, e.data, "to", "to_ms", 0) || no_sense(c, e.data)) {
         event_clear(&e);
         return;
     }

@@ -1,8 +1,10 @@
 #include "cli/verbs.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/call.h"
 #include "cli/print.h"
 
@@ -109,10 +111,16 @@ static int run_cost(struct cli *c, const void *opts)
     const struct cost_opts *o = opts;
     autobuf struct buf path = BUF_INIT(65536);
     autojson json_t *reply = NULL;
+    uint64_t ms;
     int rc;
 
     if (c->nargs)
         return cost_of_tasks(c, c->args[0]);
+    if (o->since && quantity_duration(o->since, &ms, NULL) < 0 &&
+        clock_parse(o->since, &ms, NULL) < 0)
+        return cli_fail(c, CLI_USAGE, "--since: expected a date such as "
+                        "2030-01-31T18:00:00Z, or so long ago such as 7d, "
+                        "got '%s'", o->since);
     buf_str(&path, "/v1/cost?limit=1000");
     add_arg(&path, "by", o->by);
     add_arg(&path, "tenant", o->tenant);
