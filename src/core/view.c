@@ -36,7 +36,9 @@ void view_flag(json_t *j, const char *key, bool value)
 /* Millionths, to four digits: money and device-hours. */
 void view_micro(json_t *j, const char *key, uint64_t micro)
 {
-    json_put(j, key, json_real((double) (micro / 100) / 1e4));
+    uint64_t digits = micro / 100;
+
+    json_put(j, key, json_real((double) digits / 1e4));
 }
 
 static json_t *view_counts(const struct workload *wl)
