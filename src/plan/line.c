@@ -1,5 +1,6 @@
 #include "plan/line.h"
 #include "plan/pool.h"
+#include "plan/reserve.h"
 #include "plan/room.h"
 
 #include "base/list.h"
@@ -524,6 +525,7 @@ void line_room(struct plan *p, const struct plan_node *n)
 /* Those with a rank that has no device look again. */
 void line_cpus(struct plan *p)
 {
+    p->room++;
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
 
@@ -723,6 +725,25 @@ bool line_never(const struct plan *p, struct shape *s,
     return s->never;
 }
 
+/* Others of its queue may stand before one that was promised a place, and bar
+ * the queue by not fitting beside that very promise: it is asked by itself.
+ */
+static bool start_promised(struct plan *p, struct plan_decision *ret)
+{
+    for (uint32_t k = 0; k < p->promises->count; k++) {
+        struct reservation *r = p->promises->list[k];
+        const struct shape *s = r->item->shape;
+
+        if (r->tried == p->room)
+            continue;
+        if (!tenant_barred(r->item->tenant, s->gpu_milli) &&
+            start(p, r->item, ret))
+            return true;
+        r->tried = p->room;
+    }
+    return false;
+}
+
 bool line_next(struct plan *p, struct plan_decision *ret)
 {
     struct queue *q;
@@ -746,5 +767,5 @@ bool line_next(struct plan *p, struct plan_decision *ret)
             promise_for(p, head);
         stand_back(p, q, fits);
     }
-    return false;
+    return start_promised(p, ret);
 }

@@ -490,6 +490,14 @@ void plan_window_remove(struct plan *p, const char *name)
 
 /* ---- what they mean to others ---- */
 
+/* Who can be suspended is let in: it gives way when its turn is over. */
+static bool passing(const struct plan *p, const struct plan_item *i,
+                    const struct plan_node *n)
+{
+    return p->policy.turns != TURNS_OFF && i->yield == YIELD_SUSPEND &&
+           n->suspends;
+}
+
 bool promise_allows(struct plan *p, const struct plan_item *i,
                     const struct plan_node *n, const struct part *part,
                     const struct plan_place *place)
@@ -502,6 +510,8 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
         gone = gone_ms(p, i, place);
     if (!window_allows(p, i, n, gone))
         return false;
+    if (passing(p, i, n))
+        return true;
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
 

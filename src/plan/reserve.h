@@ -10,6 +10,7 @@ struct reservation {
     uint32_t nplaces;
     uint64_t made_ms, start_ms;
     uint64_t firm_ms;                  /* the start that was promised first */
+    uint64_t tried;                    /* in vain, when plan.room was this */
 };
 
 struct window {
