@@ -13,8 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-/* What was used and what it costs: of tenants, or of their workloads.  The rows of workloads have the sums; those that have ended
- * are in the store as long as retention keeps them.
+/* What was used and what it costs: of tenants, or of their workloads.  The rows
+ * of workloads have the sums; those that have ended are in the store as long
+ * as retention keeps them.
  */
 enum { PAGE = 1000 };
 

@@ -90,7 +90,7 @@ static void add_cpus(const struct meter *m, struct buf *b)
     };
 
     add_family(b, "weir_cpu_seconds_total", "counter",
-           "CPU-time since the beginning, by what it was");
+               "CPU-time since the beginning, by what it was");
     for (size_t i = 0; i < array_size(kinds); i++)
         (void) buf_printf(b, "weir_cpu_seconds_total{kind=\"%s\"} %.3f\n",
                           kinds[i].kind, (double) kinds[i].milli_ms / 1e6);
@@ -106,7 +106,7 @@ static void add_parts(const struct world *w, struct buf *b)
     size_t i;
 
     add_family(b, "weir_pool_device_seconds_total", "counter",
-           "Device-time of each pool and model, by what it was");
+               "Device-time of each pool and model, by what it was");
     json_array_foreach(parts, i, p) {
         for (size_t k = 0; k < array_size(kinds); k++) {
             (void) buf_str(b, "weir_pool_device_seconds_total{pool=\"");
@@ -120,7 +120,7 @@ static void add_parts(const struct world *w, struct buf *b)
 }
 
 static void add_tenant_value(struct buf *b, const char *name,
-                         const struct tenant *t, double value)
+                             const struct tenant *t, double value)
 {
     (void) buf_printf(b, "%s{tenant=\"", name);
     add_label(b, t->name);
@@ -164,18 +164,19 @@ static void add_prediction(const struct world *w, struct buf *b)
 
     predict_quality(world_predict(w), &q);
     add_metric(b, "weir_prediction_ends_total", "counter",
-          "Ends that a prediction was compared with", (double) q.ends);
-    add_family(b, "weir_prediction_below", "gauge",
-           "Share of ends before the predicted quantile; best: the quantile");
+               "Ends that a prediction was compared with", (double) q.ends);
+    add_family(b, "weir_prediction_below", "gauge", "Share of ends before the "
+               "predicted quantile; best: the quantile");
     (void) buf_printf(b, "weir_prediction_below{quantile=\"0.1\"} %.17g\n"
                       "weir_prediction_below{quantile=\"0.5\"} %.17g\n"
                       "weir_prediction_below{quantile=\"0.9\"} %.17g\n",
                       q.below_low, q.below_mid, q.below_high);
     add_metric(b, "weir_prediction_error", "gauge",
-          "Median of how far the predicted time is off, as a share of it",
-          q.error);
-    add_metric(b, "weir_policy_version", "gauge", "Version of the policy in force",
-          (double) world_policy_version(w));
+               "Median of how far the predicted time is off, as a share of it",
+               q.error);
+    add_metric(b, "weir_policy_version", "gauge",
+               "Version of the policy in force",
+               (double) world_policy_version(w));
 }
 
 static void add_meter(const struct call *c, struct buf *b)

@@ -156,7 +156,7 @@ const struct verb verb_policy_set = {
     .summary = "put another policy in force, or try what it would change",
     .usage = "FILE [--dry-run]",
     .about = "The document says the whole policy: what it leaves out gets its "
-             "default.  It is\nin force at once and journalled; what runs is "
+             "default.  It is in\nforce at once and journalled; what runs is "
              "not interrupted by the change itself.",
     .examples = "weir policy set policy.yaml --dry-run\n"
                 "weir policy set policy.yaml",

@@ -60,8 +60,8 @@ static void test_places(void)
                    "from 0s to 365d, got 'null'\n");
     check_problems("- 1\n", "p:1:1: expected a mapping that starts with "
                    "'weir: 1'\n");
-    check_problems("weir: [1\n", "p:2:1: not valid YAML: did not find expected ',' or "
-                   "']', while parsing a flow sequence\n");
+    check_problems("weir: [1\n", "p:2:1: not valid YAML: did not find "
+                   "expected ',' or ']', while parsing a flow sequence\n");
 }
 
 static void test_large(void)
