@@ -103,8 +103,8 @@ uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
     return (uint32_t) smaller(ranks, devices / q->devices);
 }
 
-/* A suspended item goes on where its state is, or at another node to which
- * state can be moved.
+/* A suspended item goes on where its state is, or at another node of its
+ * pool to which state can be moved.
  */
 static bool may_go(const struct plan_item *i, const struct plan_node *n)
 {
@@ -113,7 +113,8 @@ static bool may_go(const struct plan_item *i, const struct plan_node *n)
     for (uint32_t k = 0; k < i->nplaces; k++)
         if (i->places[k].node == n)
             return true;
-    return n->roams && i->places[0].node->roams;
+    return n->roams && i->places[0].node->roams &&
+           n->pool_number == i->places[0].node->pool_number;
 }
 
 bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,

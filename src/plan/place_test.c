@@ -331,7 +331,7 @@ static void test_back(void)
     struct plan_item *i = ITEM(.milli = 1000);
     struct plan_item *j = ITEM(.milli = 1000);
 
-    (void) NODE(.name = "s", .devices = 1, .roams = true);
+    (void) NODE(.name = "q", .devices = 1, .roams = true, .pool = "other");
     start(p, i, a, 0);
     start(p, j, r, 0);
     plan_left(p, i, true, 0);
@@ -340,6 +340,8 @@ static void test_back(void)
     start(p, ITEM(.milli = 1000), a, 0);
     goes(p, i, "", "and waits for that node");
     start(p, ITEM(.milli = 1000), r, 0);
+    goes(p, j, "", "state is not moved to another pool");
+    (void) NODE(.name = "s", .devices = 1, .roams = true);
     goes(p, j, "s:0", "unless its state can be moved");
     plan_free(p);
 }

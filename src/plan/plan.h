@@ -68,7 +68,7 @@ struct plan_node_spec {
     const struct plan_device *devices;
     uint32_t ndevices;
     bool suspends;                     /* items here can be suspended */
-    bool roams;                        /* ... and go on at another such node */
+    bool roams;                        /* ... and go on at another such one of the pool */
     bool stages;                       /* items can be staged here */
 };
 struct plan_node *plan_node_add(struct plan *p,

@@ -246,7 +246,8 @@ static bool find_hole(const struct hunt *s, const struct plan_item *v,
         struct plan_place place;
         uint64_t left;
 
-        if (at == not_here || at->barred || !at->node->roams)
+        if (at == not_here || at->barred || !at->node->roams ||
+            at->node->pool_number != v->places[0].node->pool_number)
             continue;
         left = free_on(at);
         if (left < least && left >= v->shape->gpu_milli &&
@@ -501,8 +502,10 @@ static void settle(struct hunt *s, struct paper_node *at, uint32_t part)
 
 bool room_own_node(const struct plan_item *i, const struct plan_node *n)
 {
-    if (!i->places || i->places[0].node->roams)
+    if (!i->places)
         return true;
+    if (i->places[0].node->roams)
+        return n->pool_number == i->places[0].node->pool_number;
     for (uint32_t k = 0; k < i->nplaces; k++)
         if (i->places[k].node == n)
             return true;
