@@ -311,19 +311,22 @@ uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i)
     return i->reserved ? i->reserved->start_ms : 0;
 }
 
-/* When it would be gone from the places, had it started now.  Of one whose
- * like was never seen nothing is known.
- */
+/* Of one whose like was never seen too little is known for a reservation. */
+static bool seen(const struct plan *p, const struct plan_item *i)
+{
+    struct guess g;
+
+    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
+    return g.seen > 0;
+}
+
+/* When it would be gone from the places, had it started now. */
 static uint64_t gone_ms(const struct plan *p, const struct plan_item *i,
                         const struct plan_place *place)
 {
     double rating = 1;
-    struct guess g;
     uint64_t all;
 
-    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    if (g.seen == 0)
-        return UINT64_MAX;
     all = predict_quantile(p->predict, &i->sig, i->run_ms,
                            (double) i->progress, p->policy.quantile);
     if (place->ndevices > 0)
@@ -512,6 +515,8 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
         return false;
     if (passing(p, i, n))
         return true;
+    if (p->promises->count > 0 && !seen(p, i))
+        gone = UINT64_MAX;
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
 

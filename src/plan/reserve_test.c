@@ -185,6 +185,12 @@ static void test_window(void)
     bed_run(b);
     ok(!bed_runs(i), "is for nobody");
     plan_window_remove(b->p, "demo");
+    w.from_ms = plan_now(b->p) + UINT64_C(365) * 24 * 60 * MINUTE;
+    w.to_ms = w.from_ms + MINUTE;
+    ok(plan_window_set(b->p, &w, &err) == 0, "a window a year from now");
+    i = run_one(b, 1000, "never seen");
+    ok(bed_runs(i), "is in nobody's way");
+    plan_window_remove(b->p, "demo");
     bed_run(b);
     ok(bed_runs(i) && n->promised == 0, "and may be removed");
     plan_free(b->p);
