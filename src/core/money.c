@@ -132,6 +132,7 @@ void budgets_look(struct world *w)
         if (over == t->budget.over || t->removed)
             continue;
         t->budget.over = over;
+        t->dirty = true;
         bridge_tenant(w, t);
     }
 }

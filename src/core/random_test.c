@@ -474,7 +474,7 @@ int main(int argc, char **argv)
         one_life(strtoull(argv[1], NULL, 10), events);
         return tap_done();
     }
-    for (uint64_t seed = 1; seed <= 6; seed++)
+    for (uint64_t seed = 1; seed <= 8; seed++)
         one_life(seed, events);
     for (size_t i = 0; i < array_size(telling); i++)
         one_life(telling[i], events);

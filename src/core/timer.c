@@ -159,15 +159,17 @@ static void wake_sleepers(struct world *w)
 
 /* Time passes up to `to_ms`: who has slept long enough gets in line at that
  * very moment, and a budget is used up at its own, so that all comes out the
- * same however often this is called in between.
+ * same however often this is called in between.  A clock that leaps over
+ * centuries is not followed through every budget of theirs.
  */
 void world_tick(struct world *w, uint64_t to_ms)
 {
+    unsigned n = 0;
     uint64_t at;
 
     sets_sync(w);
     while ((at = stirs_ms(w)) <= to_ms) {
-        bridge_time(w, at);
+        bridge_time(w, ++n < STIRS_MAX ? at : to_ms);
         wake_sleepers(w);
         if (w->nbudgets > 0)
             budgets_look(w);
