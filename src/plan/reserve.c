@@ -475,8 +475,10 @@ int plan_window_set(struct plan *p, const struct plan_window *w,
         at = &(*at)->next;
     made->next = *at;
     *at = made;
-    for (uint32_t k = 0; k < made->nnodes; k++)
+    for (uint32_t k = 0; k < made->nnodes; k++) {
         made->nodes[k]->promised++;
+        room_node_gone(p, made->nodes[k]);     /* to be claimed anew */
+    }
     free_room(p, made);
     return 0;
 }

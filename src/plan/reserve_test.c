@@ -216,6 +216,30 @@ static void test_gone(void)
     plan_free(b->p);
 }
 
+static void test_window_and_claim(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_decision d;
+    struct plan_item *claimant;
+    struct plan_node *n;
+    struct plan_window w = { .name = "w", .nnodes = 1, .nodes = &n,
+                             .from_ms = 0, .to_ms = 60 * MINUTE };
+
+    bed_open(b);
+    n = bed_node(b, "n", 2, true, false);
+    (void) BED(.milli = 1000);
+    (void) BED(.milli = 1000);
+    bed_run(b);
+    bed_wait(b, 10 * MINUTE);
+    claimant = BED(.milli = 2000, .priority = 1);
+    ok(plan_next(b->p, &d) && d.what == PLAN_EVICT && d.claimant == claimant,
+       "one has to go");
+    plan_leaving(b->p, d.item, claimant);
+    ok(plan_window_set(b->p, &w, NULL) == 0, "a window meanwhile");
+    ok(!plan_next(b->p, &d), "nobody else leaves for who cannot start");
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_backfill();
@@ -224,6 +248,7 @@ int main(void)
     test_dropped();
     test_starvation();
     test_window();
+    test_window_and_claim();
     test_gone();
     return tap_done();
 }
