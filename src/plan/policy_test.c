@@ -137,7 +137,7 @@ static void test_round(void)
     kept = p;
     json_put_str(given, "turns", "never");
     ok(policy_from_json(given, &p, NULL) == -EINVAL &&
-       memcmp(&kept, &p, sizeof p) == 0, "a fault leaves the policy alone");
+       same(&kept, &p), "a fault leaves the policy alone");
 }
 
 static void test_many(void)
