@@ -68,8 +68,9 @@ int listen_unix(const char *path, uint32_t mode, int *ret, struct err *err)
         rc = unix_socket(&fd, err);
     if (rc)
         return rc;
-    /* Shut until chmod: nobody gets in between bind and chmod. */
-    mask = umask(0777);
+    /* The owner's until chmod: nobody else gets in between, and whoever comes
+     * after a kill between the two can still ask whether somebody listens. */
+    mask = umask(0177);
     rc = bind(fd, (const struct sockaddr *) &a, sizeof a) < 0 ? -errno : 0;
     (void) umask(mask);
     if (rc)
