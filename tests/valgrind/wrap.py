@@ -12,7 +12,10 @@ import tempfile
 
 OPTIONS = ["-q", "--error-exitcode=99", "--leak-check=full",
            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
-           "--trace-children=no"]
+           "--trace-children=no",
+           # No files for a debugger: those of another user's process that was
+           # killed would be in the way of the next with its number.
+           "--vgdb=no"]
 SCRIPT = """#!/bin/sh
 export WEIR_PIDFD_GIVE="{real}/pidfd-give"
 export LD_PRELOAD="{real}/pidfd.so${{LD_PRELOAD:+:$LD_PRELOAD}}"
