@@ -88,9 +88,6 @@ void reply_none_then(struct call *c, uint64_t seq, uint64_t workload,
                      void *arg);                         /* as a call_then_f */
 void reply_error(struct call *c, unsigned status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* With further members of the problem object (taken). */
-void reply_problem(struct call *c, unsigned status, const char *detail,
-                   json_t *more);
 /* Of a document: 422, or 413 when rc says that it is too large. */
 void reply_problems(struct call *c, const struct doc_problems *p, int rc);
 /* Of an error of core, store or service. */

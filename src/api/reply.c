@@ -58,8 +58,9 @@ void reply_error(struct call *c, unsigned status, const char *fmt, ...)
     http_problem(c->req, status, text);
 }
 
-void reply_problem(struct call *c, unsigned status, const char *detail,
-                   json_t *more)
+/* With further members of the problem object (taken). */
+static void reply_problem(struct call *c, unsigned status, const char *detail,
+                          json_t *more)
 {
     json_t *o = http_problem_json(status, detail);
     char *text;

@@ -306,21 +306,3 @@ void fs_random_hex(char *out, size_t bytes)
     }
     out[2 * bytes] = '\0';
 }
-
-uint64_t fs_proc_start(pid_t pid)
-{
-    autofree char *stat = NULL;
-    char path[64];
-    char *p;
-
-    (void) snprintf(path, sizeof path, "/proc/%ld/stat", (long) pid);
-    if (fs_read(path, 4096, &stat, NULL, NULL) < 0 || !stat)
-        return 0;
-    /* The second field is the name in brackets and may hold anything. */
-    p = strrchr(stat, ')');
-    for (int field = 2; p && field < 22; field++) {
-        p = strchr(p, ' ');
-        p = p ? p + 1 : NULL;
-    }
-    return p ? strtoull(p, NULL, 10) : 0;
-}

@@ -33,7 +33,3 @@ int fs_set_nonblock(int fd, struct err *err);
 uint64_t fs_random(void);
 /* `bytes` random bytes as hex, NUL-terminated; out has 2*bytes+1. */
 void fs_random_hex(char *out, size_t bytes);
-/* Start time of a process in clock ticks (field 22 of /proc/PID/stat); 0 when
- * it is gone.  With the pid it names a process for good.
- */
-uint64_t fs_proc_start(pid_t pid);

@@ -237,26 +237,6 @@ static void test_random(void)
     ok(none[0] == '\0', "of no bytes is no text");
 }
 
-static void test_proc_start(void)
-{
-    uint64_t first, again;
-    pid_t pid = fork();
-
-    if (pid == 0) {
-        (void) pause();
-        _exit(0);
-    }
-    first = fs_proc_start(pid);
-    again = fs_proc_start(pid);
-    ok(first > 0 && first == again, "a process has a start time");
-    ok(fs_proc_start(getpid()) > 0 && fs_proc_start(getpid()) <= first,
-       "ours is not after our child's");
-    (void) kill(pid, SIGKILL);
-    (void) waitpid(pid, NULL, 0);
-    ok(fs_proc_start(pid) == 0, "a process that is gone has none");
-    ok(fs_proc_start(-1) == 0, "nor has what is no process");
-}
-
 static void test_nonblock(void)
 {
     struct err err = { 0 };
@@ -290,7 +270,6 @@ int main(void)
     remove_deep();
     test_lock();
     test_random();
-    test_proc_start();
     test_nonblock();
     ok(fs_remove_tree(home, &err) == 0, "all is cleaned up %s", err.text);
     free(home);

@@ -33,7 +33,7 @@ enum cli_exit {
  *     FLAG: bool; TEXT: const char *; LIST: struct opt_list; else uint64_t.
  */
 enum opt_kind {
-    OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_COUNT, OPT_INT, OPT_MILLI, OPT_BYTES,
+    OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_COUNT, OPT_MILLI, OPT_BYTES,
     OPT_DURATION, OPT_END
 };
 struct opt {

@@ -187,7 +187,7 @@ void model_free(struct model *m)
     *m = (struct model) { 0 };
 }
 
-void model_load_workload(struct model *m, const json_t *w)
+static void load_workload(struct model *m, const json_t *w)
 {
     const char *outcome = json_get_str(w, "outcome", "none");
     const char *state = json_get_str(w, "state", "");
@@ -203,7 +203,6 @@ void model_load_workload(struct model *m, const json_t *w)
     m->outcome = word_index(outcomes, MODEL_OUTCOMES, outcome);
     m->submitted_ms = human_time(w, "submitted");
     m->ended_ms = human_time(w, "ended");
-    m->gpu_seconds = json_number_value(json_object_get(w, "gpu_seconds"));
 }
 
 static void load_leases(struct model_task *t, const json_t *leases)
@@ -293,7 +292,7 @@ void model_load(struct model *m, const json_t *workload, const json_t *tasks)
 
     model_free(m);
     m->simulated = simulated;
-    model_load_workload(m, workload);
+    load_workload(m, workload);
     m->ntasks = (uint32_t) json_array_size(tasks);
     m->tasks = mem_array((size_t) m->ntasks + 1, sizeof *m->tasks);
     m->by_name = map_new();

@@ -48,7 +48,6 @@ struct model {
     enum model_outcome outcome;
     bool ended, paused, quarantined, simulated;
     uint64_t submitted_ms, ended_ms;
-    double gpu_seconds;
     struct model_task *tasks;
     uint32_t ntasks;
     uint32_t count[MODEL_STATES], outcomes[MODEL_OUTCOMES];
@@ -60,8 +59,6 @@ struct model {
 void model_free(struct model *m);      /* empty and usable again */
 /* From a workload object and the items of its task list. */
 void model_load(struct model *m, const json_t *workload, const json_t *tasks);
-/* The workload's own members again (after its end). */
-void model_load_workload(struct model *m, const json_t *workload);
 
 enum { MODEL_NO_TASK = UINT32_MAX };
 /* Apply an event.  true when something changed; *ret_task is the task it

@@ -69,24 +69,11 @@ static const struct opt *find_row(const struct getopts *g, int val)
 
 /* ---- values ---- */
 
-static int read_int(const char *s, uint64_t *ret, struct err *err)
-{
-    bool minus = s[0] == '-';
-    uint64_t v;
-    int rc = quantity_count(s + minus, &v, err);
-
-    if (rc < 0)
-        return err_set(err, EINVAL, "'%s' is no number", s);
-    *ret = minus ? (uint64_t) -(int64_t) v : v;
-    return 0;
-}
-
 static int read_number(const struct opt *o, const char *s, uint64_t *ret,
                        struct err *err)
 {
     switch (o->kind) {
     case OPT_COUNT:    return quantity_count(s, ret, err);
-    case OPT_INT:      return read_int(s, ret, err);
     case OPT_MILLI:    return quantity_milli(s, ret, err);
     case OPT_BYTES:    return quantity_bytes(s, ret, err);
     case OPT_DURATION: return quantity_duration(s, ret, err);

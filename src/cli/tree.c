@@ -58,8 +58,9 @@ static enum style style_of(const struct model *m)
     return m->outcome == MODEL_SUCCEEDED ? STYLE_GOOD : STYLE_BAD;
 }
 
-void tree_paint_head(const struct model *m, const struct tree_conf *conf,
-                     struct buf *out)
+/* The workload's line. */
+static void paint_head(const struct model *m, const struct tree_conf *conf,
+                       struct buf *out)
 {
     struct paint p = { .out = out, .term = conf->term,
                        .limit = conf->term->width };
@@ -390,7 +391,7 @@ void tree_paint(const struct model *m, const struct tree_conf *conf,
                    .limit = conf->term->width },
     };
 
-    tree_paint_head(m, conf, out);
+    paint_head(m, conf, out);
     if (!fits(m, conf)) {
         paint_short(&d);
         return;

@@ -21,9 +21,6 @@ struct tree_conf {
 
 void tree_paint(const struct model *m, const struct tree_conf *conf,
                 struct buf *out);
-/* The workload's line alone. */
-void tree_paint_head(const struct model *m, const struct tree_conf *conf,
-                     struct buf *out);
 /* The tasks whose reason for waiting the picture shows, at most n of them;
  * how many.
  */

@@ -166,7 +166,7 @@ void apply_device_drain(struct world *w, struct event *e)
 /* ---- tenants ---- */
 
 /* What it holds counts for those above, old and new. */
-void tenant_set_parent(struct world *w, struct tenant *t, const char *name)
+static void tenant_set_parent(struct world *w, struct tenant *t, const char *name)
 {
     struct tenant *parent = name[0] ? tenant_find(w, name) : NULL;
     int64_t milli = (int64_t) t->sum_milli, price = (int64_t) t->sum_price;

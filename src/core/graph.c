@@ -78,6 +78,28 @@ struct set *graph_set(const struct workload *wl, const struct task *t)
                    by_number);
 }
 
+/* By its needs' outcomes; asked once all have ended. */
+static bool may_run(const struct task *t)
+{
+    uint32_t succeeded = 0, failed = 0;
+
+    for (uint32_t i = 0; i < t->spec->nneeds; i++) {
+        enum outcome o = t->workload->tasks[t->spec->needs[i]].outcome;
+
+        succeeded += o == OUTCOME_SUCCEEDED;
+        failed += o == OUTCOME_FAILED || o == OUTCOME_ABORTED;
+    }
+    switch (t->spec->when) {
+    case SPEC_ON_SUCCESS:
+        return succeeded == t->spec->nneeds;
+    case SPEC_ON_FAILURE:
+        return failed > 0;
+    case SPEC_ALWAYS:
+        return true;
+    }
+    return false;
+}
+
 /* Every task as it is before anything happened: blocked, and those that need
  * nothing ready at once.  A task that runs only after a failure and needs
  * nobody has nothing to wait for; step.c skips it.
@@ -101,7 +123,7 @@ void graph_make(struct workload *wl)
         t->needs_left = t->spec->nneeds;
         t->since_ms = wl->submitted_ms;
         t->state = TASK_BLOCKED;
-        if (t->needs_left == 0 && task_may_run(t)) {
+        if (t->needs_left == 0 && may_run(t)) {
             t->state = TASK_WAITING;
             t->ready_ms = wl->submitted_ms;
         }
@@ -124,33 +146,11 @@ void graph_free(struct graph *g)
     free(g);
 }
 
-/* Asked once all its needs have ended. */
-bool task_may_run(const struct task *t)
-{
-    uint32_t succeeded = 0, failed = 0;
-
-    for (uint32_t i = 0; i < t->spec->nneeds; i++) {
-        enum outcome o = t->workload->tasks[t->spec->needs[i]].outcome;
-
-        succeeded += o == OUTCOME_SUCCEEDED;
-        failed += o == OUTCOME_FAILED || o == OUTCOME_ABORTED;
-    }
-    switch (t->spec->when) {
-    case SPEC_ON_SUCCESS:
-        return succeeded == t->spec->nneeds;
-    case SPEC_ON_FAILURE:
-        return failed > 0;
-    case SPEC_ALWAYS:
-        return true;
-    }
-    return false;
-}
-
 /* Its last need has ended: it is ready, or step.c ends it. */
-void task_unblock(struct world *w, struct task *t, uint64_t now_ms)
+static void unblock(struct world *w, struct task *t, uint64_t now_ms)
 {
     assert(t->state == TASK_BLOCKED && t->needs_left == 0);
-    if (task_aborting(t) || !task_may_run(t)) {
+    if (task_aborting(t) || !may_run(t)) {
         todo_add(w, t);
         return;
     }
@@ -166,6 +166,6 @@ void task_release_next(struct world *w, struct task *t, uint64_t now_ms)
         struct task *next = &t->workload->tasks[g->next[i]];
 
         if (--next->needs_left == 0 && next->state == TASK_BLOCKED)
-            task_unblock(w, next, now_ms);
+            unblock(w, next, now_ms);
     }
 }

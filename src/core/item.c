@@ -65,7 +65,7 @@ static void parts_free(struct parts *all)
     free(all->parts);
 }
 
-int task_priority(const struct task *t)
+static int task_priority(const struct task *t)
 {
     return t->own_priority ? t->priority : t->workload->priority;
 }

@@ -31,7 +31,6 @@ static int give_workload(const struct giving *g, struct workload *wl)
         .workload = wl->id,
         .live = wl->outcome == OUTCOME_NONE,
         .tenant = wl->tenant_name,
-        .idem = wl->key,
         .spec = wl->given ? NULL : wl->spec,
     };
 

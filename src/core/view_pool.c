@@ -174,26 +174,6 @@ static void put_shares(json_t *j, const struct plan_shares *s)
     json_put_u64(j, "waste", s->waste);
 }
 
-json_t *view_meter(const struct meter *m)
-{
-    json_t *j = json_object();
-
-    json_put_milli(j, "device_seconds", m->total);
-    json_put_milli(j, "used", m->used);
-    json_put_milli(j, "idle_nodemand", m->idle_nodemand);
-    json_put_milli(j, "idle_frag", m->idle_frag);
-    json_put_milli(j, "waste", m->waste);
-    json_put(j, "wr", json_real(ratio(m->waste + m->idle_frag, m->total)));
-    json_put(j, "utilisation", json_real(ratio(m->used, m->total)));
-    json_put_milli(j, "suspending", m->suspending);
-    json_put_milli(j, "cpu_seconds", m->cpu_total / 1000);
-    json_put_milli(j, "cpu_used", m->cpu_used / 1000);
-    json_put_milli(j, "cpu_idle_nodemand", m->cpu_idle_nodemand / 1000);
-    json_put_milli(j, "cpu_idle_frag", m->cpu_idle_frag / 1000);
-    json_put_milli(j, "cpu_waste", m->cpu_waste / 1000);
-    return j;
-}
-
 static void add_part(const char *pool, const char *model,
                      const struct plan_shares *s, void *arg)
 {

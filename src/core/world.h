@@ -302,7 +302,7 @@ struct world_row {
     uint64_t workload;                 /* of workload and task rows */
     uint32_t task;
     bool live;                         /* workload not ended: load it at start */
-    const char *tenant, *idem;         /* of workload rows: for indexes; idem may be NULL */
+    const char *tenant;                /* of workload rows: for an index */
     const struct spec *spec;           /* of a workload row the first time only: keep it beside */
     const char *body;                  /* JSON text, borrowed for the call */
 };
@@ -340,7 +340,6 @@ struct window *world_next_window(const struct world *w, size_t *pos);
 const struct policy *world_policy(const struct world *w);
 struct predict *world_predict(const struct world *w);
 uint64_t world_policy_version(const struct world *w);    /* 0: none was set */
-int task_priority(const struct task *t);
 uint64_t budget_spent(const struct tenant *t, uint64_t now_ms); /* millionths */
 void world_meter(const struct world *w, uint64_t now_ms, struct meter *ret);
 uint32_t world_waiting(const struct world *w);           /* tasks ready but not started */
@@ -351,7 +350,6 @@ json_t *view_task(const struct task *t);
 json_t *view_block(const struct block *b);
 json_t *view_tenant(const struct tenant *t);
 json_t *view_token(const struct token *t);               /* hash left out */
-json_t *view_meter(const struct meter *m);
 /* The shares of each pool and model: [{pool, model, used, ...}]. */
 json_t *view_meter_parts(const struct world *w);
 json_t *view_window(const struct window *v);

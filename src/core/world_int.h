@@ -163,8 +163,6 @@ bool device_matches(const struct device *d, const struct spec_task *s);
 void graph_make(struct workload *wl);
 void graph_free(struct graph *g);
 struct set *graph_set(const struct workload *wl, const struct task *t);
-bool task_may_run(const struct task *t);           /* by its needs' outcomes */
-void task_unblock(struct world *w, struct task *t, uint64_t now_ms);
 void task_release_next(struct world *w, struct task *t, uint64_t now_ms);
 
 /* check_pool.c */
@@ -212,7 +210,6 @@ struct block *node_device(const struct world *w, const char *node,
                           uint32_t number, uint32_t *ret_device);
 struct window *window_make(struct world *w, const char *name);
 void window_free(struct window *v);
-void tenant_set_parent(struct world *w, struct tenant *t, const char *name);
 void tenant_set_budget(struct tenant *t, const json_t *budget);
 
 /* report.c */

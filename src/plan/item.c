@@ -50,22 +50,22 @@ uint64_t plan_work(const struct plan *p, const struct plan_item *i)
     return i->work + i->held_milli * (p->now_ms - i->since_ms) / 1000;
 }
 
-/* Run time that counts, on a device of rating 1. */
-uint64_t item_age_ms(const struct plan *p, const struct plan_item *i)
-{
-    if (!item_runs(i))
-        return i->run_ms;
-    return i->run_ms + (uint64_t) ((double) (p->now_ms - i->since_ms) *
-                                   item_rating(p, i));
-}
-
-double item_rating(const struct plan *p, const struct plan_item *i)
+static double item_rating(const struct plan *p, const struct plan_item *i)
 {
     const struct plan_place *at = i->places;
 
     if (i->nplaces == 0 || at->ndevices == 0)
         return 1;
     return score_rating(p, at->node->devices[at->device[0]].model);
+}
+
+/* Run time that counts, on a device of rating 1. */
+static uint64_t item_age_ms(const struct plan *p, const struct plan_item *i)
+{
+    if (!item_runs(i))
+        return i->run_ms;
+    return i->run_ms + (uint64_t) ((double) (p->now_ms - i->since_ms) *
+                                   item_rating(p, i));
 }
 
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
@@ -80,7 +80,7 @@ uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
     return p->now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
 }
 
-void item_level(struct plan *p, struct plan_item *i)
+static void item_level(struct plan *p, struct plan_item *i)
 {
     uint64_t until;
     uint32_t level = predict_level(p->predict, &i->sig, plan_work(p, i),
@@ -124,7 +124,8 @@ static uint64_t level_ends_ms(const struct plan *p, const struct plan_item *i)
 /* One that has run for long bears a longer wait: its patience is the policy's
  * or as long as it has run, whichever is longer.
  */
-uint64_t item_patience_ms(const struct plan *p, const struct plan_item *i)
+static uint64_t item_patience_ms(const struct plan *p,
+                                 const struct plan_item *i)
 {
     return i->run_ms > p->policy.patience_ms ? i->run_ms
                                              : p->policy.patience_ms;
@@ -183,7 +184,7 @@ static uint64_t next_change(const struct plan *p, const struct plan_item *i)
     return at;
 }
 
-void item_timer(struct plan *p, struct plan_item *i)
+static void item_timer(struct plan *p, struct plan_item *i)
 {
     heap_remove(&p->timers, i);
     i->timer_ms = next_change(p, i);

@@ -304,4 +304,3 @@ int plan_meter_load_one(struct plan *p, const char *pool, const char *model,
 /* The invariants and every index, worked out from nothing and compared. */
 int plan_check(const struct plan *p, struct err *err);
 size_t plan_waiting(const struct plan *p);
-size_t plan_bytes(const struct plan *p);           /* memory it holds */

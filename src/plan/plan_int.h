@@ -363,17 +363,12 @@ bool stage_next(struct plan *p, struct plan_decision *ret);
 void stage_drop(struct plan *p, struct plan_item *i);
 
 /* item.c */
-void item_level(struct plan *p, struct plan_item *i);    /* work out its level */
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 
 void items_init(struct plan *p);
 bool item_runs(const struct plan_item *i);               /* holds its places */
 bool item_waits(const struct plan_item *i);              /* in line */
-uint64_t item_age_ms(const struct plan *p, const struct plan_item *i);
-double item_rating(const struct plan *p, const struct plan_item *i);
-uint64_t item_patience_ms(const struct plan *p, const struct plan_item *i);
-void item_timer(struct plan *p, struct plan_item *i);    /* set it anew */
 void items_tick(struct plan *p);                         /* what is due */
 /* Held now, of devices, by its places. */
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,

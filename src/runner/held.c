@@ -95,7 +95,8 @@ static void keep_report(struct held *h)
         complain(h, "its report is not on disk", err.text);
 }
 
-void held_end_unstarted(struct held *h, const char *cause)
+/* It ended without ever having run; told to home and kept where it can be. */
+static void end_unstarted(struct held *h, const char *cause)
 {
     h->report.ended_ms = clock_wall_ms();
     (void) snprintf(h->report.cause, sizeof h->report.cause, "%s", cause);
@@ -210,7 +211,7 @@ static void refuse(struct held *h, const char *why, const char *cause)
                  h->runner->conf->log_bytes);
     (void) logfile_add(&log, line, strlen(line), NULL);
     logfile_close(&log);
-    held_end_unstarted(h, cause);
+    end_unstarted(h, cause);
 }
 
 static int read_order(struct held *h, struct order *ret, struct err *err)
@@ -283,7 +284,7 @@ void held_order(struct held *h)
     }
     if (rc < 0) {
         complain(h, "order not taken", err.text);
-        held_end_unstarted(h, "lost");
+        end_unstarted(h, "lost");
         return;
     }
     h->made = true;
@@ -365,7 +366,7 @@ static void find_state(struct held *h, const struct record *rec)
 {
     if (!rec->claimed && !rec->has_report) {
         if (h->runner->rebooted)
-            held_end_unstarted(h, "lost");
+            end_unstarted(h, "lost");
         return;
     }
     h->state = HELD_RUNNING;           /* until shown otherwise */
@@ -477,7 +478,7 @@ void held_stop(struct held *h, const struct wire_msg *m)
     struct err err = { 0 };
 
     if (h->state == HELD_NEW) {
-        held_end_unstarted(h, "aborted");
+        end_unstarted(h, "aborted");
         return;
     }
     if (h->state != HELD_RUNNING || (h->stopping && !m->force))

@@ -85,8 +85,6 @@ void held_start(struct held *h);
 int held_find(struct runner *r, const struct lease_id *id, struct err *err);
 /* End it: by command or signal, and after the grace by SIGKILL. */
 void held_stop(struct held *h, const struct wire_msg *m);
-/* It ended without ever having run; told to home and kept where it can be. */
-void held_end_unstarted(struct held *h, const char *cause);
 
 /* Its keeper is dead: kill what is left of it; then it has ended. */
 void held_sweep(struct held *h);

@@ -100,13 +100,6 @@ void task_prepare(struct task *t)
     t->env = make_env(t);
 }
 
-void task_clear(struct task *t)
-{
-    for (char **e = t->env; e && *e; e++)
-        free(*e);
-    free(take(t->env));
-}
-
 /* The child. */
 
 /* Of a command that runs beside the task: that one's end says nothing about

@@ -36,7 +36,6 @@ struct task {
 
 /* What it sees: sets env. */
 void task_prepare(struct task *t);
-void task_clear(struct task *t);
 
 /* In the child: become the task.  With `command` become that shell command
  * beside the task instead, which is told the task's pid.

@@ -138,7 +138,8 @@ void pack_order_draw(const struct pack_list *l, uint64_t seed,
 
 /* ---- one arrival ---- */
 
-unsigned pack_gpus_with(const struct pack_node *n, unsigned milli)
+/* The number of GPUs with at least this much left. */
+static unsigned gpus_with(const struct pack_node *n, unsigned milli)
 {
     unsigned count = 0;
 
@@ -156,7 +157,7 @@ static bool has_room(const struct pack_node *n, const struct pack_shape *s,
     if (s->gpus == 0)
         return true;
     return n->free >= s->gpus * s->milli && (s->models >> n->model & 1) &&
-           pack_gpus_with(n, s->milli) >= s->gpus;
+           gpus_with(n, s->milli) >= s->gpus;
 }
 
 void pack_take(struct pack_node *n, const struct pack_shape *s, unsigned gpu)

@@ -39,8 +39,6 @@ struct pack_policy {
 };
 
 uint64_t pack_random(uint64_t *state);
-/* The number of GPUs with at least this much left. */
-unsigned pack_gpus_with(const struct pack_node *n, unsigned milli);
 /* Take what the pod needs; the whole GPUs of lowest index, or `gpu`. */
 void pack_take(struct pack_node *n, const struct pack_shape *s, unsigned gpu);
 
