@@ -95,6 +95,20 @@ static void add_counts(struct table *t, const json_t *tasks)
     sheet_add(t, "tasks", buf_text(&b));
 }
 
+/* What is used, and of how much where there is a limit. */
+static void add_used(struct table *t, const char *name, const json_t *w,
+                     const char *key)
+{
+    const json_t *limits = json_object_get(w, "limits");
+    char used[HUMAN_SIZE], most[HUMAN_SIZE];
+
+    if (json_object_get(limits, key))
+        sheet_printf(t, name, "%s of %s", get_number(w, key, used),
+                     get_number(limits, key, most));
+    else
+        sheet_add(t, name, get_number(w, key, used));
+}
+
 static int print_workload(struct cli *c, const json_t *w)
 {
     struct table *t = sheet_new();
@@ -112,8 +126,8 @@ static int print_workload(struct cli *c, const json_t *w)
     sheet_add(t, "submitted", get_clock(w, "submitted", buf));
     sheet_add(t, "ended", get_clock(w, "ended", buf));
     add_counts(t, json_object_get(w, "tasks"));
-    sheet_add(t, "gpu-seconds", get_number(w, "gpu_seconds", buf));
-    sheet_add(t, "cost", get_number(w, "cost", buf));
+    add_used(t, "gpu-seconds", w, "gpu_seconds");
+    add_used(t, "cost", w, "cost");
     sheet_add(t, "retry of", json_get_str(w, "retry_of", ""));
     return print_sheet(c, t);
 }

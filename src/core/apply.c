@@ -134,18 +134,21 @@ static void abort_task(struct world *w, struct task *t, bool force)
     task_dirty(w, t);
 }
 
-static void abort_workload(struct world *w, struct workload *wl, bool force)
+static void abort_workload(struct world *w, struct workload *wl,
+                           const struct event *e)
 {
+    wl->limited = wl->limited || e->cause == SPEC_CAUSE_LIMIT;
     wl->aborting = true;
-    wl->force = wl->force || force;
+    wl->force = wl->force || e->force;
     workload_dirty(w, wl);
+    workload_timer(w, wl);
     aborts_add(w, wl);
 }
 
 static void apply_aborting(struct world *w, struct event *e)
 {
     if (e->task == EVENT_ALL)
-        abort_workload(w, world_workload(w, e->workload), e->force);
+        abort_workload(w, world_workload(w, e->workload), e);
     else
         abort_task(w, task_of(w, e), e->force);
 }
@@ -304,6 +307,10 @@ static void apply_claimed(struct world *w, struct event *e)
     l->claimed_ms = e->time_ms;
     if (t->started_ms == 0)
         t->started_ms = e->time_ms;
+    if (t->workload->started_ms == 0)
+        t->workload->started_ms = e->time_ms;
+    limit_hold(t->workload, l);
+    workload_timer(w, t->workload);
     if (t->attempt_ms == 0) {
         t->attempt_ms = e->time_ms;
         t->timer.due_ms = task_alarm_ms(t);
@@ -367,6 +374,9 @@ static void apply_lease_ended(struct world *w, struct event *e)
     enum spec_cause cause = cause_of_end(e);
 
     add_usage(t, e);
+    if (l->claimed_ms != 0)
+        limit_drop(t->workload, l);
+    workload_timer(w, t->workload);
     if (t->leases_left > 1)
         item_gave(w, t, e->rank);
     (void) lease_moved(l, LEASE_MOVE_END);     /* a lost one stays lost */
@@ -445,7 +455,7 @@ static void apply_released(struct world *w, struct event *e)
     workload_dirty(w, wl);
     workload_timer(w, wl);
     if (e->force)
-        abort_workload(w, wl, true);
+        abort_workload(w, wl, e);
     else
         raise_floor(wl);
     for (uint32_t i = 0; i < wl->spec->ntasks; i++)

@@ -24,7 +24,8 @@ struct err;
     X(UNPAUSED, "workload.unpaused") \
     /* asked for: workload, task or EVENT_ALL, priority */ \
     X(PRIORITISED, "workload.prioritised") \
-    /* asked for: workload, task or EVENT_ALL, force */ \
+    /* asked for: workload, task or EVENT_ALL, force; or decided, when the \
+     * workload is past its limits: workload, cause limit */ \
     X(ABORTING, "workload.aborting") \
     /* decided: workload, outcome */ \
     X(WORKLOAD_ENDED, "workload.ended") \

@@ -95,6 +95,7 @@ static int load_workload(struct world *w, const char *key, const json_t *body,
     wl->used_gpu_ms = json_get_u64(hidden, "used_gpu_ms", 0);
     wl->paused = json_get_bool(body, "paused", false);
     wl->aborting = json_get_bool(hidden, "aborting", false);
+    wl->limited = json_get_bool(hidden, "limited", false);
     wl->force = json_get_bool(hidden, "force", false);
     wl->quarantined = json_get_bool(hidden, "quarantined", false);
     wl->gen_floor = (uint32_t) json_get_u64(hidden, "gen_floor", 0);
@@ -289,6 +290,15 @@ int world_load(struct world *w, enum world_table table, const char *key,
     return rc;
 }
 
+static void count_held(struct workload *wl, const struct task *t)
+{
+    if (t->started_ms && (!wl->started_ms || t->started_ms < wl->started_ms))
+        wl->started_ms = t->started_ms;
+    for (uint32_t i = 0; t->leases && i < t->ranks; i++)
+        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED)
+            limit_hold(wl, &t->leases[i]);
+}
+
 /* Counts first, over all tasks: lines and unblocking look at others. */
 static void count_workload(struct workload *wl)
 {
@@ -304,6 +314,7 @@ static void count_workload(struct workload *wl)
         if (t->state == TASK_ENDED)
             wl->outcomes[t->outcome]++;
         wl->started = wl->started || t->gen > 0;
+        count_held(wl, t);
         if (set) {
             set->blocked += t->state == TASK_BLOCKED;
             set->waiting += t->state == TASK_WAITING;

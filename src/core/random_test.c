@@ -29,6 +29,7 @@
  */
 struct random {
     uint64_t state;
+    bool limits;                       /* some workloads have them */
 };
 
 static uint64_t next(struct random *r)
@@ -90,6 +91,11 @@ static void random_submit(struct random *r, struct sim *s)
         spec->max_wait_ms = 1 + below(r, 60000);
     if (chance(r, 10))
         spec->deadline_ms = s->now + below(r, 60000);
+    if (r->limits && chance(r, 20)) {
+        spec->limit_gpu_ms = below(r, 2) * (1 + below(r, 20000));
+        spec->limit_wall_ms = below(r, 2) * (1 + below(r, 60000));
+        spec->limit_cost_micro = below(r, 2) * (1 + below(r, 9000));
+    }
     event_init(&e, EVENT_SUBMITTED);
     e.workload = world_next_workload(s->w) + below(r, 2);
     memcpy(e.tenant, chance(r, 70) ? "t" : "u", 2);
@@ -320,7 +326,7 @@ static void drain(struct sim *s)
 {
     struct workload *wl;
     struct lease *l;
-    struct random r = { 1 };
+    struct random r = { 1, false };
 
     sim_quota(s, UINT32_MAX);
     for (int i = 0; i < 3; i++) {
@@ -381,12 +387,18 @@ static void check_usage(struct sim *s)
 /* What happened in all lives together, so that nobody believes in a rule that
  * was never asked for.
  */
-static unsigned happened[EVENT_TYPE_COUNT], parts;
+static unsigned happened[EVENT_TYPE_COUNT], parts, limited;
 
 static void count_events(const struct sim *s)
 {
+    const json_t *e;
+    size_t i;
+
     for (unsigned t = 0; t < EVENT_TYPE_COUNT; t++)
         happened[t] += sim_count(s, (enum event_type) t);
+    json_array_foreach(s->journal, i, e)
+        limited += is(json_get_str(e, "type", ""), "workload.aborting") &&
+                   is(json_get_str(e, "cause", ""), "limit");
 }
 
 static bool evicts(const struct sim *s)
@@ -417,7 +429,7 @@ static void part_of_round(struct random *r, struct sim *s)
 
 static void one_life(uint64_t seed, unsigned events)
 {
-    struct random r = { seed }, other = { ~seed };
+    struct random r = { seed, seed <= 8 }, other = { ~seed, false };
     struct sim s;
     unsigned replays = 0;
 
@@ -483,6 +495,7 @@ int main(int argc, char **argv)
            event_type_name((enum event_type) t), happened[t]);
     ok(happened[EVENT_WINDOW_SET] >= 10 && happened[EVENT_POLICY_SET] >= 10,
        "windows %u", happened[EVENT_WINDOW_SET]);
+    ok(limited >= 10, "workloads past their limits %u", limited);
     ok(parts >= 10, "rounds in parts %u", parts);
     ok(happened[EVENT_RESTORED] >= 10 && happened[EVENT_RELEASED] >= 10,
        "restores %u, releases %u", happened[EVENT_RESTORED],

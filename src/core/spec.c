@@ -433,6 +433,9 @@ static int check_head(const struct spec *s, struct err *err)
                        s->priority, SPEC_MAX_PRIORITY, SPEC_MAX_PRIORITY);
     if (s->deadline_ms > INT64_MAX || s->max_wait_ms > SPEC_MAX_MS)
         return err_set(err, EINVAL, "deadline or max_wait is out of range");
+    if (s->limit_gpu_ms > SPEC_MAX_MS || s->limit_wall_ms > SPEC_MAX_MS ||
+        s->limit_cost_micro > SPEC_MAX_AMOUNT)
+        return err_set(err, EINVAL, "limits of the whole are out of range");
     if (s->ntasks == 0 || s->ntasks > SPEC_MAX_TASKS)
         return err_set(err, EINVAL, "%u tasks; expected 1 to %d", s->ntasks,
                        SPEC_MAX_TASKS);

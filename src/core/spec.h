@@ -133,6 +133,9 @@ struct spec {
     int priority;                      /* -1000..1000, default 0 */
     uint64_t deadline_ms;              /* wall clock; 0: none */
     uint64_t max_wait_ms;              /* 0: none */
+    /* What its tasks may use up between them; wall from the first start on.
+     * 0: no limit. */
+    uint64_t limit_gpu_ms, limit_wall_ms, limit_cost_micro;
     const struct spec_pair *labels;
     uint32_t nlabels;
     uint32_t ntasks;

@@ -61,6 +61,28 @@ static const struct row rows[] = {
     ROW_N(TEXTS, outputs, noutputs),
 };
 
+/* The numbers of the head; 0 is not written. */
+#define HEAD(m) { #m, offsetof(struct spec, m) }
+
+static const struct {
+    const char *key;
+    size_t at;
+} head_rows[] = {
+    HEAD(deadline_ms), HEAD(max_wait_ms), HEAD(limit_gpu_ms),
+    HEAD(limit_wall_ms), HEAD(limit_cost_micro),
+};
+
+static const uint64_t *head_number(const struct spec *s, size_t i)
+{
+    return (const uint64_t *) (const void *)
+           ((const char *) s + head_rows[i].at);
+}
+
+static uint64_t *head_slot(struct spec *s, size_t i)
+{
+    return (uint64_t *) (void *) ((char *) s + head_rows[i].at);
+}
+
 static size_t form_size(enum form f)
 {
     switch (f) {
@@ -236,10 +258,9 @@ json_t *spec_to_json(const struct spec *s)
     json_put_str(j, "tenant", s->tenant);
     if (s->priority)
         json_put(j, "priority", json_integer(s->priority));
-    if (s->deadline_ms)
-        json_put_u64(j, "deadline_ms", s->deadline_ms);
-    if (s->max_wait_ms)
-        json_put_u64(j, "max_wait_ms", s->max_wait_ms);
+    for (size_t i = 0; i < array_size(head_rows); i++)
+        if (*head_number(s, i))
+            json_put_u64(j, head_rows[i].key, *head_number(s, i));
     if (s->nlabels)
         json_put(j, "labels", pairs_json(s->labels, s->nlabels));
     spec_task_init(&init);
@@ -477,10 +498,9 @@ static int head_member(struct spec *s, const char *key, const json_t *j)
         return get_text(s, j, &s->name);
     if (strcmp(key, "tenant") == 0)
         return get_text(s, j, &s->tenant);
-    if (strcmp(key, "deadline_ms") == 0)
-        return get_u64(j, INT64_MAX, &s->deadline_ms);
-    if (strcmp(key, "max_wait_ms") == 0)
-        return get_u64(j, INT64_MAX, &s->max_wait_ms);
+    for (size_t i = 0; i < array_size(head_rows); i++)
+        if (strcmp(key, head_rows[i].key) == 0)
+            return get_u64(j, INT64_MAX, head_slot(s, i));
     if (strcmp(key, "labels") == 0)
         return get_pairs(s, j, &s->labels, &s->nlabels);
     if (strcmp(key, "kind") == 0) {

@@ -121,6 +121,9 @@ static struct spec *some_spec(void)
     s->priority = (int) draw(2001) - 1000;
     s->deadline_ms = draw(2) * (uint64_t) INT64_MAX;
     s->max_wait_ms = draw(100);
+    s->limit_gpu_ms = draw(2) * draw(100000);
+    s->limit_wall_ms = draw(2) * draw(100000);
+    s->limit_cost_micro = draw(2) * draw(100000);
     s->labels = some_pairs(s, "label", &s->nlabels);
     s->tasks = spec_alloc(s, s->ntasks * sizeof(*s->tasks));
     for (uint32_t i = 0; i < s->ntasks; i++) {

@@ -61,15 +61,21 @@ static bool lost_lease(const struct task *t, uint64_t now_ms, struct event *e)
     return false;
 }
 
+static enum spec_cause abort_cause(const struct task *t)
+{
+    return t->workload->limited && !t->aborting ? SPEC_CAUSE_LIMIT
+                                                : SPEC_CAUSE_ABORTED;
+}
+
 static bool settle_leases(const struct task *t, uint64_t now_ms,
                           struct event *e)
 {
     if (lost_lease(t, now_ms, e))
         return true;
     if (task_aborting(t) &&
-        (!t->stopping || t->stop_cause != SPEC_CAUSE_ABORTED ||
+        (!t->stopping || t->stop_cause != abort_cause(t) ||
          (task_force(t) && !t->forced))) {
-        want_stop(e, t, SPEC_CAUSE_ABORTED, task_force(t));
+        want_stop(e, t, abort_cause(t), task_force(t));
         return true;
     }
     if (t->preempting && !t->stopping) {
@@ -93,7 +99,7 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
 static enum spec_cause attempt_cause(const struct task *t)
 {
     if (task_aborting(t))
-        return SPEC_CAUSE_ABORTED;
+        return abort_cause(t);
     if (t->stopping && t->stop_cause != SPEC_CAUSE_GANG)
         return t->stop_cause;
     return t->cause;
@@ -186,7 +192,9 @@ static bool settle_task(const struct task *t, uint64_t now_ms, struct event *e)
     case TASK_STATE_COUNT:
         return false;
     }
-    want_end(e, t, OUTCOME_ABORTED, SPEC_CAUSE_ABORTED);
+    want_end(e, t, abort_cause(t) == SPEC_CAUSE_LIMIT ? OUTCOME_FAILED
+                                                      : OUTCOME_ABORTED,
+             abort_cause(t));
     return true;
 }
 
@@ -239,7 +247,7 @@ static bool end_workload(const struct world *w, struct event *e)
         return false;
     event_init(e, EVENT_WORKLOAD_ENDED);
     e->workload = wl->id;
-    if (wl->aborting)
+    if (wl->aborting && !wl->limited)
         e->outcome = OUTCOME_ABORTED;
     else if (wl->outcomes[OUTCOME_FAILED])
         e->outcome = OUTCOME_FAILED;
@@ -273,6 +281,19 @@ static void overrun(const struct task *t, struct event *e)
               SPEC_CAUSE_LIMIT, false);
 }
 
+/* Past its deadline with nothing begun, or past its limits. */
+static void overrun_workload(struct workload *wl, struct event *e)
+{
+    if (!wl->started) {
+        expire(wl, e);
+        return;
+    }
+    event_init(e, EVENT_ABORTING);
+    e->workload = wl->id;
+    e->task = EVENT_ALL;
+    e->cause = SPEC_CAUSE_LIMIT;
+}
+
 static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
 {
     struct timer *first = heap_top(&w->alarms);
@@ -280,7 +301,7 @@ static bool sound_alarm(struct world *w, uint64_t now_ms, struct event *e)
     if (!first || first->due_ms > now_ms)
         return false;
     if (first->of_workload)
-        expire(container_of(first, struct workload, timer), e);
+        overrun_workload(container_of(first, struct workload, timer), e);
     else
         overrun(container_of(first, struct task, timer), e);
     return true;

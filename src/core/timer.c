@@ -123,17 +123,22 @@ void task_timer(struct world *w, struct task *t)
 }
 
 /* A workload that has not begun by then never will. */
-void workload_timer(struct world *w, struct workload *wl)
+static uint64_t begin_by_ms(const struct workload *wl)
 {
     uint64_t due = wl->spec->deadline_ms ? wl->spec->deadline_ms : UINT64_MAX;
     uint64_t waited = add_capped(wl->submitted_ms, wl->spec->max_wait_ms);
 
-    if (wl->spec->max_wait_ms && waited < due)
-        due = waited;
+    return wl->spec->max_wait_ms && waited < due ? waited : due;
+}
+
+void workload_timer(struct world *w, struct workload *wl)
+{
+    uint64_t due = wl->started ? limit_due_ms(wl) : begin_by_ms(wl);
+
     timer_off(w, &wl->timer);
     wl->timer.due_ms = due;
     wl->timer.of_workload = true;
-    if (due != UINT64_MAX && !wl->started && !wl->quarantined &&
+    if (due != UINT64_MAX && !wl->aborting && !wl->quarantined &&
         wl->outcome == OUTCOME_NONE)
         heap_add(&w->alarms, &wl->timer);
 }

@@ -124,17 +124,32 @@ static int verify_task(const struct task *t, struct err *err)
     return verify_item(t, err);
 }
 
+static uint64_t claimed_milli(const struct task *t)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; t->leases && i < t->ranks; i++)
+        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED)
+            sum += t->spec->gpu_milli;
+    return sum;
+}
+
 static int verify_workload(const struct workload *wl, struct err *err)
 {
     uint32_t count[TASK_STATE_COUNT] = { 0 };
+    uint64_t claimed = 0;
     int rc = 0;
 
     for (uint32_t i = 0; i < wl->spec->ntasks && rc == 0; i++) {
         count[wl->tasks[i].state]++;
+        claimed += claimed_milli(&wl->tasks[i]);
         rc = verify_task(&wl->tasks[i], err);
     }
     if (rc == 0 && memcmp(count, wl->count, sizeof(count)) != 0)
         rc = wrong(err, "states are not counted right", wl->spec->name, wl->id);
+    if (rc == 0 && claimed != wl->claims.milli)
+        rc = wrong(err, "what is claimed is not counted right", wl->spec->name,
+                   wl->id);
     return rc;
 }
 

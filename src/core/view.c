@@ -65,6 +65,7 @@ static json_t *workload_hidden(const struct workload *wl)
     view_some(j, "ended_ms", wl->ended_ms);
     view_some(j, "used_gpu_ms", wl->used_gpu_ms);
     view_flag(j, "aborting", wl->aborting);
+    view_flag(j, "limited", wl->limited);
     view_flag(j, "force", wl->force);
     view_flag(j, "quarantined", wl->quarantined);
     view_some(j, "gen_floor", wl->gen_floor);
@@ -73,6 +74,23 @@ static json_t *workload_hidden(const struct workload *wl)
     if (wl->nguesses)
         json_put(j, "guesses", guesses_row(wl));
     return j;
+}
+
+/* What its tasks may use up between them, where something is said. */
+static void view_limits(json_t *j, const struct spec *s)
+{
+    json_t *limits = json_object();
+
+    if (s->limit_gpu_ms)
+        json_put_milli(limits, "gpu_seconds", s->limit_gpu_ms);
+    if (s->limit_wall_ms)
+        json_put_milli(limits, "wall_seconds", s->limit_wall_ms);
+    if (s->limit_cost_micro)
+        view_micro(limits, "cost", s->limit_cost_micro);
+    if (json_object_size(limits) > 0)
+        json_put(j, "limits", limits);
+    else
+        json_decref(limits);
 }
 
 json_t *view_workload(const struct workload *wl)
@@ -101,6 +119,7 @@ json_t *view_workload(const struct workload *wl)
     json_put(j, "labels", labels);
     json_put_milli(j, "gpu_seconds", wl->used_gpu_ms);
     view_micro(j, "cost", wl->used_cost_micro);
+    view_limits(j, wl->spec);
     if (wl->retry_of) {
         workload_id_print(wl->retry_of, id, sizeof(id));
         json_put_str(j, "retry_of", id);

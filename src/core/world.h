@@ -137,6 +137,16 @@ struct task {
     struct task *dirty_next;
 };
 
+/* What the claimed leases of a workload use up as time goes by: devices and
+ * money for an hour, and the sums of each times its claim.  See limit.c.
+ */
+__extension__ typedef unsigned __int128 wide;
+
+struct claims {
+    uint64_t milli, price;
+    wide milli_at, price_at;
+};
+
 struct workload {
     uint64_t id;
     struct spec *spec;
@@ -145,6 +155,7 @@ struct workload {
     struct tenant *tenant;
     uint64_t submitted_ms, ended_ms, retry_of;
     bool paused, aborting, force, quarantined;
+    bool limited;                      /* aborting: past its limits */
     int priority;                      /* the document's, or as set since */
     enum outcome outcome;
     struct task *tasks;                /* spec->ntasks */
@@ -157,11 +168,13 @@ struct workload {
     struct known_guess *guesses;       /* of its tasks, when it was submitted */
     uint32_t nguesses;
     bool started;                      /* some task was planned once */
+    uint64_t started_ms;               /* first claim; 0: none yet */
+    struct claims claims;
     bool dirty, given;                 /* given: its row has been given once */
     uint32_t expire_from;              /* tasks before it have ended */
     uint32_t abort_from;               /* tasks before it know of the abort */
     uint32_t end_slot, abort_slot;
-    struct timer timer;                /* deadline or max_wait */
+    struct timer timer;                /* deadline or max_wait; limits */
     struct workload *next_gone, *dirty_next;
 };
 

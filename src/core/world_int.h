@@ -259,6 +259,12 @@ uint64_t price_of(uint64_t price_micro, uint64_t ms);    /* micro per hour */
 void tenant_hold(struct world *w, struct tenant *t, int64_t milli,
                  int64_t price);
 uint64_t budget_due_ms(struct world *w);
+
+/* limit.c: a lease was claimed, or a claimed one ends. */
+void limit_hold(struct workload *wl, const struct lease *l);
+void limit_drop(struct workload *wl, const struct lease *l);
+/* When the workload is past its limits; UINT64_MAX: never, as things are. */
+uint64_t limit_due_ms(const struct workload *wl);
 void budgets_look(struct world *w);                /* who is over, who no more */
 
 /* view.c, view_pool.c */

@@ -168,6 +168,18 @@ const struct table table_task = {
 
 /* -- the document --------------------------------------------------------- */
 
+static const struct field whole_fields[] = {
+    { "gpu_seconds", &type_limit, USE_PART, HEAD(limit_gpu_ms), NULL, NULL,
+      "device time of all its tasks" },
+    { "wall", &type_limit, USE_PART, HEAD(limit_wall_ms), NULL, NULL,
+      "time from its first start to its end" },
+    { "cost", &type_cost, USE_PART, HEAD(limit_cost_micro), NULL, NULL,
+      "money for all its tasks" },
+};
+static const struct table table_whole = {
+    "'limits'", whole_fields, array_size(whole_fields)
+};
+
 static const struct field document_fields[] = {
     { "weir", &type_version, TOP, NOWHERE, NULL, NULL,
       "version of this form: 1" },
@@ -188,6 +200,8 @@ static const struct field document_fields[] = {
       "when it should be done" },
     { "max_wait", &type_limit, TOP, HEAD(max_wait_ms), NULL, NULL,
       "longest time it should wait for its first start" },
+    { "limits", &type_object, USE_PIPELINE, NOWHERE, &table_whole, NULL,
+      "what its tasks may use up between them; past it they are stopped" },
     { "defaults", &type_defaults, USE_PIPELINE, NOWHERE, &table_task, NULL,
       "fields for tasks that do not have them" },
     { "tasks", &type_tasks, USE_PIPELINE, NOWHERE, &table_task, NULL,
