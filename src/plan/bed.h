@@ -24,6 +24,8 @@ struct bed_item {
     uint32_t milli, ranks;
     uint64_t cpus, below_ms, deadline_ms, had_work, had_ms;
     enum plan_yield yield;
+    uint32_t beside;                   /* of one rank more, another part */
+    bool one_pool;
     const char *like;                  /* its signature */
 };
 
@@ -37,19 +39,27 @@ static inline struct plan_tenant *bed_tenant(struct bed *b, const char *name,
     });
 }
 
-static inline struct plan_node *bed_node(struct bed *b, const char *name,
-                                         uint32_t devices, bool suspends,
-                                         bool roams)
+static inline struct plan_node *bed_node_in(struct bed *b, const char *pool,
+                                            const char *name,
+                                            uint32_t devices, bool suspends,
+                                            bool roams)
 {
     struct plan_device list[8];
 
     for (uint32_t k = 0; k < 8; k++)
         list[k] = (struct plan_device) { "simulated", 1 };
     return plan_node_add(b->p, &(struct plan_node_spec) {
-        .name = name, .pool = "pool", .domain = "", .cpu_milli = 64000,
+        .name = name, .pool = pool, .domain = "", .cpu_milli = 64000,
         .memory = 1024, .devices = list, .ndevices = devices,
         .suspends = suspends, .roams = roams,
     }, NULL);
+}
+
+static inline struct plan_node *bed_node(struct bed *b, const char *name,
+                                         uint32_t devices, bool suspends,
+                                         bool roams)
+{
+    return bed_node_in(b, "pool", name, devices, suspends, roams);
 }
 
 static inline void bed_open(struct bed *b)
@@ -61,14 +71,15 @@ static inline void bed_open(struct bed *b)
 
 static inline struct plan_item *bed_add(struct bed *b, struct bed_item i)
 {
-    struct plan_part part = {
-        .need = { .gpu_milli = i.milli, .cpu_milli = i.cpus * 1000 },
-        .count = i.ranks ? i.ranks : 1, .max = i.ranks ? i.ranks : 1,
+    struct plan_part parts[] = {
+        { .need = { .gpu_milli = i.milli, .cpu_milli = i.cpus * 1000 },
+          .count = i.ranks ? i.ranks : 1, .max = i.ranks ? i.ranks : 1 },
+        { .need.gpu_milli = i.beside, .count = 1, .max = 1 },
     };
 
     return plan_add(b->p, &(struct plan_item_spec) {
-        .tenant = i.t ? i.t : b->t, .priority = i.priority, .parts = &part,
-        .nparts = 1, .yield = i.yield, .ready_ms = plan_now(b->p),
+        .tenant = i.t ? i.t : b->t, .priority = i.priority, .parts = parts,
+        .nparts = i.beside ? 2 : 1, .one_pool = i.one_pool, .yield = i.yield, .ready_ms = plan_now(b->p),
         .order = ++b->order, .below_ms = i.below_ms, .bytes = 1,
         .deadline_ms = i.deadline_ms, .had_work = i.had_work,
         .had_ms = i.had_ms,

@@ -595,6 +595,31 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     node_free(n);
 }
 
+static int by_pool(const void *va, const void *vb)
+{
+    const struct plan_node *a = *(const struct plan_node *const *) va;
+    const struct plan_node *b = *(const struct plan_node *const *) vb;
+    int c = strcmp(a->pool, b->pool);
+
+    return c != 0 ? c : strcmp(a->name, b->name);
+}
+
+struct plan_node *const *pool_sorted(struct plan *p)
+{
+    struct pool *o = p->pool;
+    uint32_t n = 0;
+
+    if (o->sorted_at == o->changes)
+        return o->sorted;
+    o->sorted = mem_grow(o->sorted, o->live + 1u, sizeof(struct plan_node *));
+    for (uint32_t k = 0; k < p->nnodes; k++)
+        if (p->nodes[k])
+            o->sorted[n++] = p->nodes[k];
+    qsort(o->sorted, n, sizeof(struct plan_node *), by_pool);
+    o->sorted_at = o->changes;
+    return o->sorted;
+}
+
 void *plan_node_owner(const struct plan_node *n)
 {
     return n->owner;
@@ -631,6 +656,7 @@ void pool_free(struct plan *p)
         free(o->families[k]);
     }
     free(o->families);
+    free(o->sorted);
     for (uint32_t k = 0; k < o->nkinds; k++)
         kind_free(o->kinds[k]);
     free(o->kinds);

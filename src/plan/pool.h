@@ -61,12 +61,18 @@ struct pool {
     uint32_t npools, ndomains;
     uint32_t live;                     /* nodes */
     uint64_t changes;                  /* nodes came or went; from 1 */
+    struct plan_node **sorted;         /* see pool_sorted */
+    uint64_t sorted_at;                /* when `changes` was this */
     uint64_t gave;
     uint32_t ring[POOL_RING];          /* where, in plan.nodes */
 };
 
 /* Sort and fill again when nodes came or went. */
 void pool_ready(struct family *f);
+/* All nodes, `live` of them, by pool and then by name: whoever looks at them one
+ * by one finds the same, in whatever order they came.
+ */
+struct plan_node *const *pool_sorted(struct plan *p);
 unsigned pool_cpu_class(uint64_t cpu_milli);
 /* The first node at or after `from` in the bucket, or UINT32_MAX. */
 uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size);

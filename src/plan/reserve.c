@@ -1,3 +1,4 @@
+#include "plan/pool.h"
 #include "plan/reserve.h"
 
 #include "base/err.h"
@@ -177,14 +178,25 @@ static bool fill(struct plan *p, const struct plan_item *i,
     return found;
 }
 
+/* From the node on: those to look at, of one pool or of all.  Returns how many;
+ * *at is the first of the next pool then.
+ */
 static uint32_t candidates(const struct plan *p, const struct plan_item *i,
-                           struct plan_node **ret)
+                           struct plan_node *const *sorted, bool one_pool,
+                           uint32_t *at, struct plan_node **ret)
 {
+    uint16_t pool = sorted[*at]->pool_number;
     uint32_t n = 0;
 
-    for (uint32_t k = 0; k < p->nnodes && n < NODES + i->shape->ranks; k++)
-        if (p->nodes[k] && p->nodes[k]->open && room_own_node(i, p->nodes[k]))
-            ret[n++] = p->nodes[k];
+    for (; *at < p->pool->live; ++*at) {
+        struct plan_node *node = sorted[*at];
+
+        if (one_pool && node->pool_number != pool)
+            break;
+        if (n < NODES + i->shape->ranks && node->open &&
+            room_own_node(i, node))
+            ret[n++] = node;
+    }
     return n;
 }
 
@@ -220,23 +232,19 @@ static struct reservation *sooner(struct reservation *a,
 static struct reservation *earliest(struct plan *p, struct plan_item *i)
 {
     autofree struct plan_node **nodes =
-        mem_array(p->nnodes + 1u, sizeof(struct plan_node *));
-    uint32_t n = candidates(p, i, nodes), from = 0;
+        mem_array(NODES + i->shape->ranks, sizeof(struct plan_node *));
+    struct plan_node *const *sorted = pool_sorted(p);
     bool one_pool = i->shape->one_pool && i->shape->ranks > 1;
     struct reservation *best = NULL;
 
-    for (uint32_t k = 1; k <= n; k++) {
-        struct reservation *r;
+    for (uint32_t at = 0; at < p->pool->live;) {
+        uint32_t n = candidates(p, i, sorted, one_pool, &at, nodes);
+        struct reservation *r = new_reservation(p, i);
 
-        if (k < n && (!one_pool || nodes[k]->pool_number ==
-                                   nodes[from]->pool_number))
-            continue;
-        r = new_reservation(p, i);
-        if (fill(p, i, nodes + from, k - from, r))
+        if (fill(p, i, nodes, n, r))
             best = sooner(best, r);
         else
             free_reservation(r);
-        from = k;
     }
     return best;
 }

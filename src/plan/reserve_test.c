@@ -240,6 +240,26 @@ static void test_window_and_claim(void)
     plan_free(b->p);
 }
 
+static void test_one_pool(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang;
+
+    bed_open(b);
+    bed_teach(b, "hour", 60 * MINUTE, 1);
+    (void) bed_node_in(b, "one", "a", 1, false, false);
+    (void) bed_node_in(b, "two", "b", 1, false, false);
+    (void) bed_node_in(b, "one", "c", 1, false, false);
+    (void) run_one(b, 1000, "hour");
+    (void) run_one(b, 1000, "hour");
+    (void) run_one(b, 1000, "hour");
+    gang = BED(.milli = 1000, .ranks = 2, .one_pool = true, .like = "hour");
+    bed_wait(b, 30 * MINUTE);
+    ok(gang->reserved, "nodes of a pool belong together in whatever order "
+       "they came");
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_backfill();
@@ -249,6 +269,7 @@ int main(void)
     test_starvation();
     test_window();
     test_window_and_claim();
+    test_one_pool();
     test_gone();
     return tap_done();
 }
