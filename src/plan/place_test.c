@@ -362,6 +362,42 @@ static void test_host_memory(void)
     plan_free(p);
 }
 
+static double score_in(bool ghost)
+{
+    struct plan *p = plan_new();
+    struct plan_place *list = NULL;
+    struct plan_node *gone;
+    uint32_t n = 0;
+    double score = 0;
+
+    if (ghost) {
+        struct policy policy = *plan_policy(p);
+
+        policy.nmodels = 1;
+        policy.models[0] = (struct policy_model) { "H200", 2, 2 };
+        plan_set_policy(p, &policy);
+        gone = NODE("g", .model = "H200", .devices = 1);
+        plan_node_remove(p, gone);
+    }
+    (void) NODE("a", .devices = 3, .cpus = 4);
+    for (unsigned k = 0; k < 3; k++)
+        (void) ITEM(.milli = 2000, .cpus = 1);
+    for (unsigned k = 0; k < 2; k++)
+        (void) ITEM(.milli = 2000, .cpus = 1, .model = "A100");
+    ok(place_find(p, ITEM(.milli = 500), NULL, &list, &n, &score), "it fits");
+    free(list);
+    plan_free(p);
+    return score;
+}
+
+static void test_ghost(void)
+{
+    double with = score_in(true), without = score_in(false);
+
+    ok(with <= without && with >= without,
+       "a model that came and went leaves no trace: %g, %g", with, without);
+}
+
 int main(void)
 {
     test_needs();
@@ -375,5 +411,6 @@ int main(void)
     test_parts();
     test_back();
     test_host_memory();
+    test_ghost();
     return tap_done();
 }

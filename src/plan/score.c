@@ -1,5 +1,6 @@
 #include "plan/pool.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "plan/frag.h"
 
@@ -30,10 +31,10 @@ static const double BESIDE = 1;
 
 struct typical {
     int64_t cpu;
-    uint64_t models;
+    char *wish;                        /* models by name; "": any */
+    uint64_t models;                   /* ... of those there are */
     uint32_t milli, gpus;
     uint64_t count;                    /* ranks of items that are here */
-    uint64_t sorted;                   /* models, see by_names */
 };
 
 struct scorer {
@@ -49,8 +50,8 @@ struct scorer {
     uint16_t *left;                    /* of a node's devices */
     uint32_t left_cap;
     double *ratings;                   /* of each model */
-    uint32_t nratings;
-    double best;
+    uint64_t rated_at;                 /* when pool.changes was this */
+    double best;                       /* of the nodes there are */
 };
 
 /* ---- what is typical ---- */
@@ -89,10 +90,35 @@ static double round_ratio(double v)
     return ldexp(floor(m * 16) / 16, e);
 }
 
+/* What is wished for, and not which of it there is: a node that came and went
+ * must leave no trace.
+ */
+static char *wish_of(const struct part *q)
+{
+    struct buf b = BUF_INIT(SIZE_MAX);
+
+    for (uint32_t k = 0; k < q->need.nmodels; k++)
+        (void) buf_printf(&b, "%s\n", q->need.models[k]);
+    return buf_take(&b);
+}
+
+static struct typical *find_typical(struct scorer *c,
+                                    const struct typical *want)
+{
+    for (uint32_t k = 0; k < c->nall; k++) {
+        struct typical *t = c->all[k];
+
+        if (t->cpu == want->cpu && t->milli == want->milli &&
+            t->gpus == want->gpus && strcmp(t->wish, want->wish) == 0)
+            return t;
+    }
+    return NULL;
+}
+
 static struct typical *typical_of(struct scorer *c, const struct part *q)
 {
     struct typical want = {
-        .cpu = round_cpu(q->need.cpu_milli), .models = q->models,
+        .cpu = round_cpu(q->need.cpu_milli), .wish = wish_of(q),
         .milli = q->milli, .gpus = q->devices,
     };
     struct typical *t;
@@ -100,11 +126,10 @@ static struct typical *typical_of(struct scorer *c, const struct part *q)
     if (want.milli < FRAG_WHOLE)
         want.milli = (want.milli + ROUND_MILLI - 1) / ROUND_MILLI *
                      ROUND_MILLI;
-    for (uint32_t k = 0; k < c->nall; k++) {
-        t = c->all[k];
-        if (t->cpu == want.cpu && t->models == want.models &&
-            t->milli == want.milli && t->gpus == want.gpus)
-            return t;
+    t = find_typical(c, &want);
+    if (t) {
+        free(want.wish);
+        return t;
     }
     if (c->nall == c->cap) {
         c->cap = c->cap ? 2 * c->cap : 32;
@@ -129,6 +154,8 @@ void score_count(struct plan *p, struct shape *s, int more)
             continue;
         if (!q->typical)
             q->typical = typical_of(c, q);
+        c->stale |= q->typical->models != q->models;
+        q->typical->models = q->models;
         before = round_count(q->typical->count);
         q->typical->count += ranks;
         c->stale |= before != round_count(q->typical->count);
@@ -192,23 +219,6 @@ bool score_keeps(const struct plan *p, const struct plan_node *n,
            spare(p, n);
 }
 
-/* The bits in the order of the models' names: numbers are given as models come,
- * and a sum of shares must not depend on that.
- */
-static uint64_t by_names(const struct plan *p, uint64_t models)
-{
-    uint64_t ret = 0;
-
-    for (uint32_t m = 0; m < p->nmodels && m < 64; m++) {
-        uint32_t before = 0;
-
-        for (uint32_t k = 0; k < p->nmodels && k < 64; k++)
-            before += strcmp(p->models[k], p->models[m]) < 0;
-        ret |= (models >> m & 1) << before;
-    }
-    return ret;
-}
-
 static int by_count(const void *va, const void *vb)
 {
     const struct typical *a = *(const struct typical *const *) va;
@@ -223,19 +233,16 @@ static int by_count(const void *va, const void *vb)
         return a->milli < b->milli ? -1 : 1;
     if (a->cpu != b->cpu)
         return a->cpu < b->cpu ? -1 : 1;
-    return a->sorted < b->sorted ? -1 : a->sorted > b->sorted;
+    return strcmp(a->wish, b->wish);
 }
 
-static void learn(struct plan *p)
+static void learn(struct scorer *c)
 {
-    struct scorer *c = p->scorer;
     struct frag_types *t = &c->types;
     double all = 0;
 
     if (!c->stale)
         return;
-    for (uint32_t k = 0; k < c->nall; k++)
-        c->all[k]->sorted = by_names(p, c->all[k]->models);
     qsort(c->all, c->nall, sizeof(*c->all), by_count);
     t->count = t->nsizes = 0;
     t->cpu_per_milli = c->cpu_per_milli;
@@ -350,23 +357,26 @@ static double take_share(struct plan *p, const struct plan_node *n,
 
 void score_policy(struct plan *p)
 {
-    p->scorer->nratings = 0;
+    p->scorer->rated_at = 0;
 }
 
 static void rate(const struct plan *p)
 {
     struct scorer *c = p->scorer;
 
-    if (c->nratings == p->nmodels)
+    if (c->rated_at == p->pool->changes)
         return;
-    c->ratings = mem_grow(c->ratings, p->nmodels, sizeof(*c->ratings));
+    c->ratings = mem_grow(c->ratings, p->nmodels + 1, sizeof(*c->ratings));
     c->best = 0;
-    for (uint32_t m = 0; m < p->nmodels; m++) {
+    for (uint32_t m = 0; m < p->nmodels; m++)
         c->ratings[m] = policy_rating(&p->policy, p->models[m]);
-        if (c->ratings[m] > c->best)
-            c->best = c->ratings[m];
+    for (uint32_t k = 0; k < p->pool->nkinds; k++) {
+        const struct plan_node *like = &p->pool->kinds[k]->like;
+
+        for (uint32_t d = 0; d < like->ndevices; d++)
+            c->best = fmax(c->best, c->ratings[like->devices[d].model]);
     }
-    c->nratings = p->nmodels;
+    c->rated_at = p->pool->changes;
 }
 
 double score_rating(const struct plan *p, uint16_t model)
@@ -398,7 +408,7 @@ double score_place(struct plan *p, const struct plan_item *i,
     double before, after, cost;
 
     (void) i;
-    learn(p);
+    learn(c);
     rate(p);
     place->node = n;
     place->ndevices = 0;
@@ -433,8 +443,10 @@ void score_free(struct plan *p)
 {
     struct scorer *c = p->scorer;
 
-    for (uint32_t k = 0; k < c->nall; k++)
+    for (uint32_t k = 0; k < c->nall; k++) {
+        free(c->all[k]->wish);
         free(c->all[k]);
+    }
     free(c->all);
     free(c->types.items);
     free(c->left);
