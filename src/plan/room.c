@@ -248,6 +248,8 @@ static struct claim *make_claim(struct plan *p, struct plan_item *claimant,
         return c;
     free_claim(c);
     c = claim_alone(claimant, v->places, v->nplaces);
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        c->places[k].part = 0;         /* of the claimant, not of v */
     c->victims = mem_new(sizeof(*c->victims));
     c->victims[0].item = v;
     c->nvictims = 1;
@@ -327,31 +329,86 @@ bool room_left_to(const struct plan *p, const struct plan_item *leaving,
     return !leaving->claimant || leaving->claimant == i;
 }
 
+static void count_need(const struct shape *s, const struct plan_place *places,
+                       uint32_t nplaces, const struct plan_node *n,
+                       int64_t *cpu, int64_t *memory)
+{
+    *cpu = *memory = 0;
+    for (uint32_t k = 0; k < nplaces; k++)
+        if (places[k].node == n) {
+            *cpu += (int64_t) s->parts[places[k].part].need.cpu_milli;
+            *memory += (int64_t) s->parts[places[k].part].need.memory;
+        }
+}
+
 /* CPUs and memory that the claim lacks on the node beyond what its victims
  * there leave.
  */
 static void claim_lacks(const struct claim *c, const struct plan_node *n,
                         int64_t *ret_cpu, int64_t *ret_memory)
 {
-    *ret_cpu = *ret_memory = 0;
-    for (uint32_t k = 0; k < c->nplaces; k++)
-        if (c->places[k].node == n) {
-            const struct part *q =
-                &c->claimant->shape->parts[c->places[k].part];
-
-            *ret_cpu += (int64_t) q->need.cpu_milli;
-            *ret_memory += (int64_t) q->need.memory;
-        }
+    count_need(c->claimant->shape, c->places, c->nplaces, n, ret_cpu,
+               ret_memory);
     for (uint32_t k = 0; k < c->nvictims; k++) {
         const struct plan_item *v = c->victims[k].item;
+        int64_t cpu, memory;
 
-        for (uint32_t m = 0; m < v->nplaces; m++)
-            if (v->places[m].node == n) {
-                const struct part *q = &v->shape->parts[v->places[m].part];
+        count_need(v->shape, v->places, v->nplaces, n, &cpu, &memory);
+        *ret_cpu -= cpu;
+        *ret_memory -= memory;
+    }
+    *ret_cpu = *ret_cpu > 0 ? *ret_cpu : 0;
+    *ret_memory = *ret_memory > 0 ? *ret_memory : 0;
+}
 
-                *ret_cpu -= (int64_t) q->need.cpu_milli;
-                *ret_memory -= (int64_t) q->need.memory;
-            }
+static uint32_t count_milli(const struct shape *s,
+                            const struct plan_place *places, uint32_t nplaces,
+                            const struct plan_node *n, uint32_t device)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t k = 0; k < nplaces; k++)
+        for (uint32_t d = 0; places[k].node == n && d < places[k].ndevices;
+             d++)
+            if (places[k].device[d] == device)
+                sum += s->parts[places[k].part].milli;
+    return sum;
+}
+
+/* ... and of a device.  Several claims may have shares of one. */
+static uint32_t claim_lacks_of(const struct claim *c,
+                               const struct plan_node *n, uint32_t device)
+{
+    uint32_t want = count_milli(c->claimant->shape, c->places, c->nplaces, n,
+                                device), left = 0;
+
+    for (uint32_t k = 0; want > left && k < c->nvictims; k++) {
+        const struct plan_item *v = c->victims[k].item;
+
+        left += count_milli(v->shape, v->places, v->nplaces, n, device);
+    }
+    return want > left ? want - left : 0;
+}
+
+static bool claim_names(const struct claim *c, const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        if (c->places[k].node == n)
+            return true;
+    return false;
+}
+
+static void take_on_paper(const struct claim *c, struct paper_node *at)
+{
+    int64_t cpu, memory;
+
+    claim_lacks(c, at->node, &cpu, &memory);
+    at->cpu -= cpu;
+    at->memory -= memory;
+    for (uint32_t d = 0; d < at->node->ndevices; d++) {
+        uint32_t lacks = claim_lacks_of(c, at->node, d);
+
+        at->left[d] -= lacks < at->left[d] ? lacks : at->left[d];
     }
 }
 
@@ -362,56 +419,43 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
         if (c->claimant == i)
             continue;
         for (uint32_t k = 0; k < c->nplaces; k++) {
-            const struct plan_place *at = &c->places[k];
-            uint32_t w = pa->where[at->node->index];
-            int64_t cpu, memory;
+            const struct plan_node *n = c->places[k].node;
+            uint32_t w = pa->where[n->index], first = 0;
 
-            if (w == 0)
-                continue;
-            for (uint32_t d = 0; d < at->ndevices; d++)
-                pa->nodes[w - 1].left[at->device[d]] = 0;
-            if (k > 0 && c->places[k - 1].node == at->node)
-                continue;
-            claim_lacks(c, at->node, &cpu, &memory);
-            pa->nodes[w - 1].cpu -= cpu > 0 ? cpu : 0;
-            pa->nodes[w - 1].memory -= memory > 0 ? memory : 0;
+            while (c->places[first].node != n)
+                first++;
+            if (w > 0 && first == k)
+                take_on_paper(c, &pa->nodes[w - 1]);
         }
     }
 }
 
-static bool shares_device(const struct plan_place *a,
-                          const struct plan_place *b)
-{
-    for (uint32_t x = 0; x < a->ndevices; x++)
-        for (uint32_t y = 0; y < b->ndevices; y++)
-            if (a->device[x] == b->device[y])
-                return true;
-    return false;
-}
-
+/* What all others claim there is left to them. */
 bool room_allows(const struct plan *p, const struct plan_item *i,
                  const struct plan_node *n, const struct part *part,
                  const struct plan_place *place)
 {
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
-        int64_t cpu, memory;
-        bool there = false;
+    uint64_t cpu = part->need.cpu_milli, memory = part->need.memory;
+    uint32_t milli[PLAN_DEVICES] = { 0 };
+    bool any = false;
 
-        if (c->claimant == i)
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        int64_t lacks_cpu, lacks_memory;
+
+        if (c->claimant == i || !claim_names(c, n))
             continue;
-        for (uint32_t k = 0; k < c->nplaces; k++)
-            if (c->places[k].node == n) {
-                there = true;
-                if (shares_device(&c->places[k], place))
-                    return false;
-            }
-        if (!there)
-            continue;
-        claim_lacks(c, n, &cpu, &memory);
-        if (cpu + (int64_t) part->need.cpu_milli > (int64_t) n->cpu_free ||
-            memory + (int64_t) part->need.memory > (int64_t) n->memory_free)
-            return false;
+        any = true;
+        claim_lacks(c, n, &lacks_cpu, &lacks_memory);
+        cpu += (uint64_t) lacks_cpu;
+        memory += (uint64_t) lacks_memory;
+        for (uint32_t d = 0; d < place->ndevices; d++)
+            milli[d] += claim_lacks_of(c, n, place->device[d]);
     }
+    if (any && (cpu > n->cpu_free || memory > n->memory_free))
+        return false;
+    for (uint32_t d = 0; any && d < place->ndevices; d++)
+        if (milli[d] + part->milli > n->devices[place->device[d]].free_milli)
+            return false;
     return true;
 }
 

@@ -265,6 +265,29 @@ static void test_earmark(void)
     plan_free(b->p);
 }
 
+/* Who moves and the claimant's second rank go to the same device. */
+static void test_shared(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *moved, *wide;
+    struct plan_decision d;
+
+    bed_open(b);
+    (void) bed_node(b, "a", 2, true, true);
+    moved = RAN(0, .milli = 500);
+    (void) bed_node(b, "b", 1, true, true);
+    bed_wait(b, 10 * MINUTE);
+    wide = BED(.milli = 2000, .beside = 250);
+    ok(evicts(b, moved, wide, EVICT_TURN, YIELD_SUSPEND), "it moves");
+    plan_leaving(b->p, moved, wide);
+    plan_left(b->p, moved, true, 0);
+    ok(plan_next(b->p, &d) && d.what == PLAN_START && d.item == wide,
+       "who it moved for starts, though both have a share of one device");
+    bed_run(b);
+    ok(bed_runs(wide) && bed_runs(moved), "and then it goes on");
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_priority();
@@ -277,5 +300,6 @@ int main(void)
     test_move();
     test_gang();
     test_earmark();
+    test_shared();
     return tap_done();
 }
