@@ -161,6 +161,10 @@ void *spec_arena_alloc(struct spec_arena *a, size_t bytes);
  * JSON value too: to be read, not changed.
  */
 json_t *spec_to_json(const struct spec *s);
+/* The same as compact text, task by task: 100,000 of them are never in memory
+ * as JSON at once.  0, or what `put` said when it was not 0.
+ */
+int spec_dump(const struct spec *s, json_dump_callback_t put, void *arg);
 /* Strict, this being our own form: an unknown key is -EINVAL.  A task whose
  * text or list equals that of the task before shares it.
  */

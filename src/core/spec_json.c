@@ -248,10 +248,10 @@ static json_t *task_json(const struct spec_task *t,
     return o;
 }
 
-json_t *spec_to_json(const struct spec *s)
+/* All but the tasks. */
+static json_t *head_json(const struct spec *s)
 {
-    json_t *j = json_object(), *tasks = json_array(), *last = NULL;
-    struct spec_task init;
+    json_t *j = json_object();
 
     json_put_str(j, "kind", s->kind == SPEC_JOB ? "job" : "pipeline");
     json_put(j, "name", text_json(s->name));
@@ -263,6 +263,14 @@ json_t *spec_to_json(const struct spec *s)
             json_put_u64(j, head_rows[i].key, *head_number(s, i));
     if (s->nlabels)
         json_put(j, "labels", pairs_json(s->labels, s->nlabels));
+    return j;
+}
+
+json_t *spec_to_json(const struct spec *s)
+{
+    json_t *j = head_json(s), *tasks = json_array(), *last = NULL;
+    struct spec_task init;
+
     spec_task_init(&init);
     for (uint32_t i = 0; i < s->ntasks; i++) {
         last = task_json(&s->tasks[i], &init, i ? &s->tasks[i - 1] : NULL,
@@ -271,6 +279,33 @@ json_t *spec_to_json(const struct spec *s)
     }
     json_put(j, "tasks", tasks);
     return j;
+}
+
+static int dump(json_t *j, json_dump_callback_t put, void *arg)
+{
+    int rc = json_dump_callback(j, put, arg,
+                                JSON_FORM | JSON_COMPACT | JSON_EMBED);
+
+    json_decref(j);
+    return rc;
+}
+
+int spec_dump(const struct spec *s, json_dump_callback_t put, void *arg)
+{
+    static const char open[] = ",\"tasks\":[{", next[] = "},{", end[] = "}]}";
+    struct spec_task init;
+    int rc = put("{", 1, arg);
+
+    spec_task_init(&init);
+    if (rc == 0)
+        rc = dump(head_json(s), put, arg);
+    for (uint32_t i = 0; i < s->ntasks && rc == 0; i++) {
+        rc = i == 0 ? put(open, strlen(open), arg)
+                    : put(next, strlen(next), arg);
+        if (rc == 0)
+            rc = dump(task_json(&s->tasks[i], &init, NULL, NULL), put, arg);
+    }
+    return rc == 0 ? put(end, strlen(end), arg) : rc;
 }
 
 /* -- from JSON ------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 #include "core/spec.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -163,6 +164,21 @@ static char *spec_words(const struct spec *s)
     return json_text(j);
 }
 
+static int add(const char *p, size_t n, void *arg)
+{
+    return buf_add(arg, p, n) ? 0 : -1;
+}
+
+/* Piece by piece it is the same text, and whoever stops it hears of it. */
+static bool dumps(const struct spec *s, const char *text)
+{
+    autobuf struct buf b = BUF_INIT(1 << 24);
+    autobuf struct buf little = BUF_INIT(draw((uint32_t) strlen(text)));
+
+    return spec_dump(s, add, &b) == 0 && strcmp(buf_text(&b), text) == 0 &&
+           spec_dump(s, add, &little) == -1;
+}
+
 static void test_round_trip(void)
 {
     unsigned wrong = 0, rounds = 2000;
@@ -179,7 +195,7 @@ static void test_round_trip(void)
             printf("# %s\n# %s\n", err.text, first);
         } else {
             second = spec_words(b);
-            wrong += strcmp(first, second) != 0;
+            wrong += strcmp(first, second) != 0 || !dumps(a, first);
         }
         spec_free(a);
         spec_free(b);

@@ -134,6 +134,15 @@ static struct span add_json(struct batch *b, json_t *j)
     return s;
 }
 
+static struct span add_spec(struct batch *b, const struct spec *spec)
+{
+    struct span s = { .at = b->text.len };
+
+    s.there = spec_dump(spec, add_chunk, &b->text) == 0;
+    s.len = b->text.len - s.at;
+    return s;
+}
+
 static void add_submit(struct batch *b, const struct event *e,
                        const char *tenant)
 {
@@ -189,5 +198,5 @@ void batch_row(struct batch *b, const struct world_row *row)
     op->tenant = add_text(b, row->tenant);
     op->body = add_text(b, row->body);
     if (row->spec)
-        op->spec = add_json(b, spec_to_json(row->spec));
+        op->spec = add_spec(b, row->spec);
 }
