@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "plan/plan.h"
 
 #include <getopt.h>
@@ -56,11 +57,7 @@ struct bench {
 
 static uint64_t draw(struct bench *b, uint64_t below)
 {
-    uint64_t z = b->random += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % below;
+    return random_next(&b->random) % below;
 }
 
 /* Of this thread on its core: others on the machine do not count. */

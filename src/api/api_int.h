@@ -45,8 +45,8 @@ struct call {
 
 /* Shorthands for the service. */
 const struct world *api_world(const struct api *a);
-struct meter;
-void api_meter(const struct api *a, struct meter *ret);  /* up to now */
+struct plan_meter;
+void api_meter(const struct api *a, struct plan_meter *ret);   /* up to now */
 struct store *api_store(const struct api *a);
 uint64_t api_now(const struct api *a);     /* never before the last event */
 

@@ -29,7 +29,7 @@ const struct world *api_world(const struct api *a)
     return a->ops->world(a->arg);
 }
 
-void api_meter(const struct api *a, struct meter *ret)
+void api_meter(const struct api *a, struct plan_meter *ret)
 {
     world_meter(api_world(a), api_now(a), ret);
 }

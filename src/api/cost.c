@@ -33,16 +33,11 @@ struct bill {
     bool by_workload, full, past;
 };
 
-static double number(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
 static void add(struct sum *s, const json_t *row)
 {
-    s->gpu_s += number(row, "gpu_seconds");
-    s->lost_s += number(row, "gpu_seconds_lost");
-    s->cost += number(row, "cost");
+    s->gpu_s += json_get_number(row, "gpu_seconds");
+    s->lost_s += json_get_number(row, "gpu_seconds_lost");
+    s->cost += json_get_number(row, "cost");
     s->workloads++;
 }
 

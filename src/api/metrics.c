@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "core/world.h"
+#include "plan/plan.h"
 #include "plan/predict.h"
 #include "store/store.h"
 
@@ -81,19 +82,20 @@ static void add_tasks(const struct world *w, struct buf *b)
                world_waiting(w));
 }
 
-static void add_cpus(const struct meter *m, struct buf *b)
+/* Shares of time, which are in milliseconds times 1000. */
+static void add_shares(struct buf *b, const char *name, const char *help,
+                       const struct plan_shares *s)
 {
     const struct { const char *kind; uint64_t milli_ms; } kinds[] = {
-        { "used", m->cpu_used }, { "waste", m->cpu_waste },
-        { "idle_frag", m->cpu_idle_frag },
-        { "idle_nodemand", m->cpu_idle_nodemand },
+        { "used", s->used }, { "waste", s->waste },
+        { "idle_frag", s->idle_frag },
+        { "idle_nodemand", s->idle_nodemand },
     };
 
-    add_family(b, "weir_cpu_seconds_total", "counter",
-               "CPU-time since the beginning, by what it was");
+    add_family(b, name, "counter", help);
     for (size_t i = 0; i < array_size(kinds); i++)
-        (void) buf_printf(b, "weir_cpu_seconds_total{kind=\"%s\"} %.3f\n",
-                          kinds[i].kind, (double) kinds[i].milli_ms / 1e6);
+        (void) buf_printf(b, "%s{kind=\"%s\"} %.3f\n", name, kinds[i].kind,
+                          (double) kinds[i].milli_ms / 1e6);
 }
 
 /* The same device-time by pool and model. */
@@ -114,7 +116,7 @@ static void add_parts(const struct world *w, struct buf *b)
             (void) buf_str(b, "\",model=\"");
             add_label(b, json_get_str(p, "model", ""));
             (void) buf_printf(b, "\",kind=\"%s\"} %.3f\n", kinds[k],
-                              json_number_value(json_object_get(p, kinds[k])));
+                              json_get_number(p, kinds[k]));
         }
     }
 }
@@ -181,23 +183,20 @@ static void add_prediction(const struct world *w, struct buf *b)
 
 static void add_meter(const struct call *c, struct buf *b)
 {
-    struct meter m;
-    double total;
+    const struct plan_shares *d;
+    struct plan_meter m;
+    uint64_t total;
 
     api_meter(c->api, &m);
-    total = m.total ? (double) m.total : 1;
+    d = &m.devices;
+    total = plan_shares_total(d);
     add_metric(b, "weir_wr", "gauge", "Wastage ratio since the beginning",
-               (double) (m.waste + m.idle_frag) / total);
-    add_family(b, "weir_device_seconds_total", "counter",
-               "Device-time since the beginning, by what it was");
-    (void) buf_printf(b, "weir_device_seconds_total{kind=\"used\"} %.3f\n"
-                      "weir_device_seconds_total{kind=\"waste\"} %.3f\n"
-                      "weir_device_seconds_total{kind=\"idle_frag\"} %.3f\n"
-                      "weir_device_seconds_total{kind=\"idle_nodemand\"} "
-                      "%.3f\n", (double) m.used / 1000,
-                      (double) m.waste / 1000, (double) m.idle_frag / 1000,
-                      (double) m.idle_nodemand / 1000);
-    add_cpus(&m, b);
+               total ? (double) (d->waste + d->idle_frag) / (double) total
+                     : 0);
+    add_shares(b, "weir_device_seconds_total",
+               "Device-time since the beginning, by what it was", d);
+    add_shares(b, "weir_cpu_seconds_total",
+               "CPU-time since the beginning, by what it was", &m.cpus);
     add_parts(api_world(c->api), b);
 }
 

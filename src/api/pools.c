@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "core/world.h"
+#include "plan/plan.h"
 
 #include <string.h>
 
@@ -181,33 +182,30 @@ static void put_share(json_t *o, const char *name, uint64_t part,
     json_put(o, name, json_real(total ? (double) part / (double) total : 0));
 }
 
-static json_t *cpu_shares(const struct meter *m)
+static void put_shares(json_t *o, const struct plan_shares *s)
 {
-    json_t *o = json_object();
+    uint64_t total = plan_shares_total(s);
 
-    put_share(o, "wr", m->cpu_waste + m->cpu_idle_frag, m->cpu_total);
-    put_share(o, "waste", m->cpu_waste, m->cpu_total);
-    put_share(o, "idle_frag", m->cpu_idle_frag, m->cpu_total);
-    put_share(o, "idle_nodemand", m->cpu_idle_nodemand, m->cpu_total);
-    put_share(o, "used", m->cpu_used, m->cpu_total);
-    return o;
+    put_share(o, "wr", s->waste + s->idle_frag, total);
+    put_share(o, "waste", s->waste, total);
+    put_share(o, "idle_frag", s->idle_frag, total);
+    put_share(o, "idle_nodemand", s->idle_nodemand, total);
+    put_share(o, "used", s->used, total);
 }
 
 void get_waste(struct call *c)
 {
     const struct world *w = api_world(c->api);
-    json_t *o = json_object();
-    struct meter m;
+    json_t *o = json_object(), *cpus = json_object();
+    struct plan_meter m;
 
     api_meter(c->api, &m);
-    put_share(o, "wr", m.waste + m.idle_frag, m.total);
-    put_share(o, "waste", m.waste, m.total);
-    put_share(o, "idle_frag", m.idle_frag, m.total);
-    put_share(o, "idle_nodemand", m.idle_nodemand, m.total);
-    put_share(o, "used", m.used, m.total);
-    json_put(o, "total_device_seconds", json_real((double) m.total / 1000));
+    put_shares(o, &m.devices);
+    json_put_milli(o, "total_device_seconds",
+                   plan_shares_total(&m.devices) / 1000);
     json_put_u64(o, "waiting", world_waiting(w));
-    json_put(o, "cpus", cpu_shares(&m));
+    put_shares(cpus, &m.cpus);
+    json_put(o, "cpus", cpus);
     json_put(o, "parts", view_meter_parts(w));
     reply_json(c, 200, o);
 }

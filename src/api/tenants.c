@@ -62,7 +62,7 @@ static uint64_t period_ms(const char *s)
 
 static json_t *budget_data(const json_t *budget)
 {
-    double amount = json_number_value(json_object_get(budget, "amount"));
+    double amount = json_get_number(budget, "amount");
     json_t *o;
 
     if (json_is_null(budget))

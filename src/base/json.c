@@ -56,17 +56,9 @@ int json_read(const char *text, size_t len, size_t max, json_t **ret,
     return 0;
 }
 
-/* jansson says NULL for "no memory"; we do not go on without. */
-static void *there(void *p)
-{
-    if (!p)
-        mem_none();
-    return p;
-}
-
 char *json_text(const json_t *j)
 {
-    return there(json_dumps(j, JSON_FORM | JSON_COMPACT | JSON_ENCODE_ANY));
+    return mem_there(json_dumps(j, JSON_FORM | JSON_COMPACT | JSON_ENCODE_ANY));
 }
 
 const char *json_get_str(const json_t *o, const char *key, const char *fallback)
@@ -92,9 +84,14 @@ bool json_get_bool(const json_t *o, const char *key, bool fallback)
     return json_is_boolean(j) ? json_is_true(j) : fallback;
 }
 
+double json_get_number(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
 void json_put(json_t *o, const char *key, json_t *value)
 {
-    int rc = json_object_set_new(o, key, there(value));
+    int rc = json_object_set_new(o, key, mem_there(value));
 
     assert(rc == 0);                     /* o is an object, key is UTF-8 */
     (void) rc;

@@ -34,6 +34,7 @@ const char *json_get_str(const json_t *o, const char *key,
                          const char *fallback);
 uint64_t json_get_u64(const json_t *o, const char *key, uint64_t fallback);
 bool json_get_bool(const json_t *o, const char *key, bool fallback);
+double json_get_number(const json_t *o, const char *key);   /* or 0 */
 
 /* A text that is NULL is left out, bytes that are no UTF-8 are replaced; a
  * number must fit int64; the value of json_put is taken.

@@ -109,6 +109,9 @@ static void test_get(void)
     ok(json_get_u64(j, "neg", 9) == 9, "a negative number is of wrong type");
     ok(json_get_u64(j, "r", 9) == 9, "so is a fraction");
     ok(json_get_u64(j, "s", 9) == 9, "and a text");
+    ok(json_get_number(j, "r") > 1.4 && json_get_number(j, "n") > 4 &&
+       json_get_number(j, "s") <= 0 && json_get_number(NULL, "n") <= 0,
+       "a number of either kind, or nothing");
     ok(json_get_bool(j, "t", false) && !json_get_bool(j, "f", true),
        "true and false");
     ok(json_get_bool(j, "z", true) && json_get_bool(j, "n", true),

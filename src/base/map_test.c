@@ -1,6 +1,7 @@
 #include "base/map.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/tap.h"
 
 #include <stdbool.h>
@@ -100,17 +101,14 @@ static void test_model(void)
     enum { KEYS = 500 };
     struct map *m = map_new();
     int *model[KEYS] = { NULL };
-    uint64_t seed = 88172645463325252;
+    uint64_t seed = 1;
     size_t wrong = 0, live = 0;
 
     for (int i = 0; i < 200000; i++) {
-        unsigned k;
+        uint64_t x = random_next(&seed);
+        unsigned k = (unsigned) (x % KEYS);
 
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        k = (unsigned) (seed % KEYS);
-        if (seed >> 40 & 1) {
+        if (x >> 40 & 1) {
             live += model[k] == NULL;
             wrong += map_set_id(m, k, &value[i]) != model[k];
             model[k] = &value[i];

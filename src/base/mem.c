@@ -16,7 +16,7 @@ void mem_none(void)
     _exit(EXIT_NO_MEMORY);
 }
 
-static void *there(void *p)
+void *mem_there(void *p)
 {
     if (!p)
         mem_none();
@@ -25,7 +25,7 @@ static void *there(void *p)
 
 void *mem_new(size_t bytes)
 {
-    return there(calloc(1, bytes ? bytes : 1));
+    return mem_there(calloc(1, bytes ? bytes : 1));
 }
 
 void *mem_array(size_t n, size_t each)
@@ -43,12 +43,17 @@ void *mem_grow(void *p, size_t n, size_t each)
 
     if (__builtin_mul_overflow(n, each, &bytes))
         mem_none();
-    return there(realloc(p, bytes ? bytes : 1));
+    return mem_there(realloc(p, bytes ? bytes : 1));
+}
+
+void *mem_more(void *p, size_t n, size_t each)
+{
+    return n & (n - 1) ? p : mem_grow(p, n ? 2 * n : 1, each);
 }
 
 void *mem_dup(const void *p, size_t bytes)
 {
-    void *copy = there(malloc(bytes ? bytes : 1));
+    void *copy = mem_there(malloc(bytes ? bytes : 1));
 
     if (bytes)
         memcpy(copy, p, bytes);
@@ -57,13 +62,13 @@ void *mem_dup(const void *p, size_t bytes)
 
 char *mem_str(const char *s)
 {
-    return s ? there(strdup(s)) : NULL;
+    return s ? mem_there(strdup(s)) : NULL;
 }
 
 char *mem_strn(const char *s, size_t n)
 {
     size_t len = strnlen(s, n);
-    char *copy = there(malloc(len + 1));
+    char *copy = mem_there(malloc(len + 1));
 
     memcpy(copy, s, len);
     copy[len] = '\0';

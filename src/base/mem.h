@@ -31,6 +31,11 @@ void *mem_new(size_t bytes);                       /* zeroed */
 /* n times `each`, where a product that overflows is no memory either. */
 void *mem_array(size_t n, size_t each);            /* zeroed */
 void *mem_grow(void *p, size_t n, size_t each);    /* realloc */
+/* Room for one more than n; doubles when n is 0 or a power of two, so only for
+ * an array that grows one by one.
+ */
+void *mem_more(void *p, size_t n, size_t each);
+void *mem_there(void *p);                          /* p; NULL is no memory */
 void *mem_dup(const void *p, size_t bytes);
 char *mem_str(const char *s);                      /* NULL gives NULL */
 char *mem_strn(const char *s, size_t n);

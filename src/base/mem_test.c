@@ -28,6 +28,24 @@ static void test_allocate(void)
     ok(memcmp(copy, "abc", 3) == 0, "mem_dup copies");
 }
 
+static void test_more(void)
+{
+    autofree unsigned *list = NULL;
+    unsigned wrong = 0, moves = 0;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        unsigned *before = list;
+
+        list = mem_more(list, i, sizeof *list);
+        moves += list != before;
+        list[i] = i;
+    }
+    for (unsigned i = 0; i < 1000; i++)
+        wrong += list[i] != i;
+    ok(wrong == 0 && moves <= 11, "mem_more: room one by one, moved %u times",
+       moves);
+}
+
 static void test_texts(void)
 {
     autofree char *s = mem_str("hello");
@@ -116,6 +134,7 @@ static void test_out_of_memory(void)
 int main(void)
 {
     test_allocate();
+    test_more();
     test_texts();
     test_ownership();
     test_out_of_memory();

@@ -30,11 +30,6 @@ static void add_amount(struct table *t, double v, int places)
     table_printf(t, STYLE_PLAIN, "%.*f", places, v);
 }
 
-static double number(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
 /* "12.5 of 100 gpu_hours", of this period. */
 static void add_budget(struct table *t, const json_t *b)
 {
@@ -62,9 +57,9 @@ static void add_row(struct table *t, const json_t *o)
     table_add(t, STYLE_BOLD, json_get_str(o, "tenant", ""));
     table_add(t, STYLE_PLAIN, json_get_str(o, "workload", ""));
     table_add(t, STYLE_PLAIN, json_get_str(o, "name", ""));
-    add_amount(t, number(o, "gpu_hours"), 3);
-    add_amount(t, number(o, "gpu_seconds_lost") / 3600, 3);
-    add_amount(t, number(o, "cost"), 2);
+    add_amount(t, json_get_number(o, "gpu_hours"), 3);
+    add_amount(t, json_get_number(o, "gpu_seconds_lost") / 3600, 3);
+    add_amount(t, json_get_number(o, "cost"), 2);
     add_budget(t, json_object_get(o, "budget"));
 }
 
@@ -81,9 +76,9 @@ static void add_task(struct table *t, const json_t *o)
 
     table_add(t, STYLE_BOLD, json_get_str(o, "task", ""));
     table_add(t, state_style(word), word);
-    add_amount(t, number(o, "gpu_seconds") / 3600, 3);
-    add_amount(t, number(o, "gpu_seconds_lost") / 3600, 3);
-    add_amount(t, number(o, "cost"), 2);
+    add_amount(t, json_get_number(o, "gpu_seconds") / 3600, 3);
+    add_amount(t, json_get_number(o, "gpu_seconds_lost") / 3600, 3);
+    add_amount(t, json_get_number(o, "cost"), 2);
 }
 
 static int cost_of_tasks(struct cli *c, const char *name)

@@ -89,7 +89,7 @@ static void set_place(struct model_task *t, const json_t *leases)
 {
     struct buf list = BUF_INIT(256);
     const json_t *first = json_array_get(leases, 0), *l;
-    double share = json_number_value(json_object_get(first, "share"));
+    double share = json_get_number(first, "share");
     uint64_t milli = json_get_u64(first, "milli", 0);
     unsigned count = 0;
     size_t i;
@@ -236,7 +236,7 @@ static void load_task(struct model_task *t, const json_t *j)
     t->gen = (uint32_t) json_get_u64(j, "attempt", 0);
     t->ranks = (uint32_t) json_get_u64(j, "ranks", 1);
     t->claimed = mem_new(t->ranks ? t->ranks : 1);
-    t->wants_devices = json_number_value(json_object_get(j, "gpus")) > 0;
+    t->wants_devices = json_get_number(j, "gpus") > 0;
     t->retried = t->state == MODEL_WAITING && t->gen > 0;
     t->since_ms = human_time(j, "since");
     t->started_ms = human_time(j, "started");

@@ -95,7 +95,7 @@ static char *holders(const json_t *device)
             buf_printf(&b, "%s/%s", id, json_get_str(l, "task", ""));
         else
             buf_str(&b, "another tenant");
-        if (json_number_value(json_object_get(l, "share")) < 1)
+        if (json_get_number(l, "share") < 1)
             buf_printf(&b, " (%s)", get_number(l, "share", share));
     }
     return buf_take(&b);

@@ -11,20 +11,15 @@
 
 enum { BAR = 10, DEVICES_SHOWN = 32 };
 
-static double number(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
 double screen_wr_between(const json_t *before, const json_t *after)
 {
-    double from = number(before, "total_device_seconds");
-    double to = number(after, "total_device_seconds");
+    double from = json_get_number(before, "total_device_seconds");
+    double to = json_get_number(after, "total_device_seconds");
 
     if (!before || to <= from)
         return -1;
-    return (number(after, "wr") * to - number(before, "wr") * from) /
-           (to - from);
+    return (json_get_number(after, "wr") * to -
+            json_get_number(before, "wr") * from) / (to - from);
 }
 
 /* ---- the head ---- */
@@ -36,18 +31,18 @@ static void paint_head(const struct screen *s, struct paint *p)
 
     paint_add(p, STYLE_BOLD, "weir top");
     paint_printf(p, STYLE_PLAIN, "   WR %s", human_share(
-                 number(s->waste, "wr"), a));
+                 json_get_number(s->waste, "wr"), a));
     paint_printf(p, STYLE_DIM, " (waste %s",
-                 human_share(number(s->waste, "waste"), a));
+                 human_share(json_get_number(s->waste, "waste"), a));
     paint_printf(p, STYLE_DIM, ", fragments %s)",
-                 human_share(number(s->waste, "idle_frag"), a));
+                 human_share(json_get_number(s->waste, "idle_frag"), a));
     if (now >= 0)
         paint_printf(p, now > 0.005 ? STYLE_BAD : STYLE_GOOD, "   now %s",
                      human_share(now, a));
     paint_printf(p, STYLE_PLAIN, "   used %s",
-                 human_share(number(s->waste, "used"), a));
+                 human_share(json_get_number(s->waste, "used"), a));
     paint_printf(p, STYLE_PLAIN, "   idle %s",
-                 human_share(number(s->waste, "idle_nodemand"), a));
+                 human_share(json_get_number(s->waste, "idle_nodemand"), a));
     paint_printf(p, STYLE_PLAIN, "   %s waiting",
                  human_count(json_get_u64(s->waste, "waiting", 0), a));
     paint_end(p);
@@ -67,9 +62,9 @@ static void paint_parts(const struct screen *s, struct paint *p)
                      json_get_str(part, "pool", ""),
                      json_get_str(part, "model", ""));
         paint_printf(p, STYLE_PLAIN, "  WR %6s",
-                     human_share(number(part, "wr"), a));
+                     human_share(json_get_number(part, "wr"), a));
         paint_printf(p, STYLE_PLAIN, "   used %6s",
-                     human_share(number(part, "utilisation"), a));
+                     human_share(json_get_number(part, "utilisation"), a));
         paint_end(p);
     }
 }
@@ -102,7 +97,7 @@ static void paint_holders(struct paint *p, const json_t *device)
 
 static void paint_device(struct paint *p, const json_t *d)
 {
-    double used = 1 - number(d, "free");
+    double used = 1 - json_get_number(d, "free");
 
     paint_printf(p, STYLE_PLAIN, "  %3" PRIu64 " %-12s ",
                  json_get_u64(d, "index", 0), json_get_str(d, "model", "?"));
@@ -139,13 +134,14 @@ static void paint_pool(struct paint *p, const json_t *pool, unsigned *room)
     paint_printf(p, STYLE_BOLD, "%s", json_get_str(pool, "name", ""));
     paint_printf(p, STYLE_DIM, " %s", json_get_str(pool, "engine", ""));
     paint_printf(p, STYLE_PLAIN, "   devices %g of %g",
-                 number(devices, "total") - number(devices, "free"),
-                 number(devices, "total"));
+                 json_get_number(devices, "total") -
+                 json_get_number(devices, "free"),
+                 json_get_number(devices, "total"));
     if (json_get_bool(pool, "simulated", false))
         paint_add(p, STYLE_WAIT, " (simulated)");
     paint_printf(p, STYLE_PLAIN, "   CPUs %g of %g",
-                 number(cpus, "total") - number(cpus, "free"),
-                 number(cpus, "total"));
+                 json_get_number(cpus, "total") - json_get_number(cpus, "free"),
+                 json_get_number(cpus, "total"));
     paint_end(p);
     json_array_foreach(json_object_get(pool, "nodes"), i, node) {
         if (json_get_bool(node, "drained", false)) {

@@ -92,7 +92,7 @@ static const struct table_column dag_columns[] = {
 
 static double real_of(const json_t *j, const char *key)
 {
-    return json_number_value(json_object_get(j, key));
+    return json_get_number(j, key);
 }
 
 static void dag_row(struct table *t, const json_t *j)

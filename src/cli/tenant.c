@@ -28,7 +28,7 @@ static const struct table_column columns[] = {
 static char *budget_text(const json_t *tenant)
 {
     const json_t *b = json_object_get(tenant, "budget");
-    double period = json_number_value(json_object_get(b, "period_s"));
+    double period = json_get_number(b, "period_s");
     char amount[HUMAN_SIZE], time[32];
 
     if (!json_is_object(b))

@@ -172,7 +172,7 @@ static void apply_planned(struct world *w, struct event *e)
     t->status = 0;
     t->attempt_ms = t->attempt_gpu_ms = 0;
     t->placed_ms = e->time_ms;
-    t->score = (float) json_number_value(json_object_get(e->data, "score"));
+    t->score = (float) json_get_number(e->data, "score");
     progress_free(take(t->progress));
     timer_off(w, &t->timer);
     t->timer.due_ms = 0;

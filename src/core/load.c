@@ -235,7 +235,7 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     t->for_task = (uint32_t) json_get_u64(hidden, "for_task", 0);
     t->preempting = json_get_bool(hidden, "preempting", false);
     t->placed_ms = json_get_u64(hidden, "placed_ms", 0);
-    t->score = (float) json_number_value(json_object_get(body, "score"));
+    t->score = (float) json_get_number(body, "score");
     t->paused = json_get_bool(body, "paused", false);
     t->own_priority = json_object_get(body, "priority") != NULL;
     t->priority = (int16_t) json_integer_value(json_object_get(body,

@@ -2,12 +2,16 @@
 
 #include "base/json.h"
 #include "base/tap.h"
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 /* Order, placement, patience; and where device-time goes. */
+
+enum { MINUTE = 60 * 1000 };
+
 static uint64_t submit_gpu(struct sim *s, uint32_t milli, int priority)
 {
     struct spec *spec = sim_spec(1);
@@ -125,7 +129,7 @@ static void test_overtake(void)
     (void) submit_gpu(&s, 1000, 0);
     ok(sim_state(&s, 2, 0) == TASK_WAITING, "four do not fit");
     ok(sim_state(&s, 3, 0) == TASK_STARTING, "one may overtake");
-    sim_wait(&s, (10 * 60 * 1000) - 1);
+    sim_wait(&s, 10 * MINUTE - 1);
     (void) submit_gpu(&s, 300, 0);
     ok(sim_state(&s, 4, 0) == TASK_STARTING, "for as long as patience lasts");
     sim_wait(&s, 1);
@@ -148,7 +152,7 @@ static void test_never_in_the_way(void)
     sim_open(&s);
     sim_block(&s, "b", 4, "H100", 2);
     (void) submit_gpu(&s, 5000, 0);
-    sim_wait(&s, (10 * 60 * 1000) * 2);
+    sim_wait(&s, 20 * MINUTE);
     (void) submit_gpu(&s, 1000, 0);
     ok(sim_state(&s, 2, 0) == TASK_STARTING, "what can never run stands in "
        "nobody's way");
@@ -156,7 +160,7 @@ static void test_never_in_the_way(void)
     spec->tasks[0].gpu_milli = 1000;
     spec->tasks[0].cpu_milli = 2000;
     (void) sim_submit(&s, spec);
-    sim_wait(&s, (10 * 60 * 1000));
+    sim_wait(&s, 10 * MINUTE);
     (void) sim_submit(&s, sim_spec(1));
     ok(sim_state(&s, 4, 0) == TASK_WAITING, "who lacks CPUs holds back who "
        "would take them");
@@ -166,12 +170,26 @@ static void test_never_in_the_way(void)
     close_checked(&s, "never");
 }
 
+/* Of devices, in device-milliseconds. */
+static struct plan_shares meter(const struct sim *s)
+{
+    struct plan_meter m;
+
+    world_meter(s->w, s->now, &m);
+    return (struct plan_shares) {
+        .used = m.devices.used / 1000,
+        .idle_nodemand = m.devices.idle_nodemand / 1000,
+        .idle_frag = m.devices.idle_frag / 1000,
+        .waste = m.devices.waste / 1000,
+    };
+}
+
 /* One block of 4: 2 used while one task wants 4 (frag), then held back what
  * would fit (waste), then nobody wants anything.
  */
 static void test_meter(void)
 {
-    struct meter m;
+    struct plan_shares m;
     struct sim s;
 
     sim_open(&s);
@@ -181,31 +199,31 @@ static void test_meter(void)
     (void) submit_gpu(&s, 2000, 0);
     sim_wait(&s, 1000);
     (void) submit_gpu(&s, 4000, 0);
-    sim_wait(&s, (10 * 60 * 1000));
-    world_meter(s.w, s.now, &m);
-    ok(m.total == 4 * (2000 + (10 * 60 * 1000)) && m.idle_nodemand == 4000 + 2000 &&
-       m.used == 2 * (1000 + (10 * 60 * 1000)) && m.idle_frag == 2 * (10 * 60 * 1000) &&
-       m.waste == 0, "idle in the wrong pieces is idle_frag");
+    sim_wait(&s, 10 * MINUTE);
+    m = meter(&s);
+    ok(m.idle_nodemand == 4000 + 2000 && m.used == 2 * (1000 + 10 * MINUTE) &&
+       m.idle_frag == 2 * 10 * MINUTE && m.waste == 0,
+       "idle in the wrong pieces is idle_frag");
     (void) submit_gpu(&s, 1000, 0);
     sim_wait(&s, 500);
-    world_meter(s.w, s.now, &m);
+    m = meter(&s);
     ok(m.waste == 1000, "what would fit and is held back is waste");
     (void) sim_on_workload(&s, EVENT_PAUSED, 2, false);
     ok(sim_state(&s, 3, 0) == TASK_STARTING, "a paused one holds nobody back");
     sim_wait(&s, 100);
-    world_meter(s.w, s.now, &m);
+    m = meter(&s);
     ok(m.waste == 1000 && m.idle_nodemand == 6000 + 100, "nor is it demand");
     sim_on_node(&s, EVENT_NODE_DRAINED, "node-b");
     sim_wait(&s, 100);
-    world_meter(s.w, s.now, &m);
-    ok(m.idle_nodemand == 6100 && m.total == m.used + m.idle_nodemand +
-       m.idle_frag + m.waste, "a drained node's idle part is no capacity");
+    m = meter(&s);
+    ok(m.idle_nodemand == 6100 && m.idle_frag == 2 * 10 * MINUTE &&
+       m.waste == 1000, "a drained node's idle part is no capacity");
     close_checked(&s, "meter");
 }
 
 static void test_meter_quota(void)
 {
-    struct meter m;
+    struct plan_shares m;
     struct sim s;
 
     sim_open(&s);
@@ -213,7 +231,7 @@ static void test_meter_quota(void)
     sim_quota(&s, 1000);
     (void) submit_gpu(&s, 2000, 0);
     sim_wait(&s, 1000);
-    world_meter(s.w, s.now, &m);
+    m = meter(&s);
     ok(m.idle_nodemand == 4000, "what is over its quota is no demand");
     sim_quota(&s, 0);
     (void) submit_gpu(&s, 1, 0);
@@ -224,7 +242,7 @@ static void test_meter_quota(void)
 static void test_meter_backoff(void)
 {
     struct spec *spec = sim_spec(1);
-    struct meter m, then;
+    struct plan_shares m, then;
     struct sim s;
 
     sim_open(&s);
@@ -239,12 +257,12 @@ static void test_meter_backoff(void)
     sim_end(&s, 2, 0, 0, 1);
     (void) submit_gpu(&s, 2000, 0);
     sim_wait(&s, 1500);
-    world_meter(s.w, s.now, &m);
+    m = meter(&s);
     ok(m.idle_nodemand == 1000 && m.idle_frag == 500, "one that backs off is "
        "demand from the moment it is in line");
     s.now += 1000;
     (void) submit_gpu(&s, 1, 0);
-    world_meter(s.w, s.now, &then);
+    then = meter(&s);
     ok(then.idle_frag == 1500, "however often one looks");
     close_checked(&s, "meter and back-off");
 }

@@ -163,7 +163,7 @@ int progress_load(struct task *t, const json_t *row)
         t->progress->value = json_number_value(value);
     json_object_update(t->progress->metrics, metrics);
     json_array_extend(t->progress->history, history);
-    t->progress->still = json_number_value(json_object_get(row, "still"));
+    t->progress->still = json_get_number(row, "still");
     t->progress->still_ms = json_get_u64(row, "still_ms", 0);
     return 0;
 }

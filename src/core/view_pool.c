@@ -177,7 +177,7 @@ static void put_shares(json_t *j, const struct plan_shares *s)
 static void add_part(const char *pool, const char *model,
                      const struct plan_shares *s, void *arg)
 {
-    uint64_t total = s->used + s->idle_nodemand + s->idle_frag + s->waste;
+    uint64_t total = plan_shares_total(s);
     json_t *j = json_object();
 
     json_put_str(j, "pool", pool);
@@ -301,21 +301,8 @@ json_t *view_cost(const struct world *w, uint64_t now_ms)
     return j;
 }
 
-void world_meter(const struct world *w, uint64_t now_ms, struct meter *ret)
+void world_meter(const struct world *w, uint64_t now_ms,
+                 struct plan_meter *ret)
 {
-    const struct plan_shares *d, *c;
-    struct plan_meter m;
-
-    plan_meter_at(w->plan, now_ms, &m);
-    d = &m.devices;
-    c = &m.cpus;
-    *ret = (struct meter) {
-        .used = d->used / 1000, .idle_nodemand = d->idle_nodemand / 1000,
-        .idle_frag = d->idle_frag / 1000, .waste = d->waste / 1000,
-        .suspending = m.suspending / 1000, .cpu_used = c->used,
-        .cpu_idle_nodemand = c->idle_nodemand, .cpu_idle_frag = c->idle_frag,
-        .cpu_waste = c->waste,
-    };
-    ret->total = ret->used + ret->idle_nodemand + ret->idle_frag + ret->waste;
-    ret->cpu_total = c->used + c->idle_nodemand + c->idle_frag + c->waste;
+    plan_meter_at(w->plan, now_ms, ret);
 }

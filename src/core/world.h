@@ -10,6 +10,7 @@
 
 struct err;
 struct plan_item;
+struct plan_meter;
 struct plan_node;
 struct plan_tenant;
 struct policy;
@@ -254,16 +255,6 @@ struct window {
     bool dirty;                        /* the world's own */
 };
 
-/* Device-time since the beginning, in device-milliseconds (a fraction counts
- * as its share); the four shares sum to total.
- */
-struct meter {
-    uint64_t total, used, idle_nodemand, idle_frag, waste;
-    uint64_t suspending;               /* of used: getting off and on */
-    uint64_t cpu_total, cpu_used;      /* CPU-milliseconds times 1000 */
-    uint64_t cpu_idle_nodemand, cpu_idle_frag, cpu_waste;
-};
-
 struct world;
 
 struct world *world_new(void);
@@ -354,7 +345,9 @@ const struct policy *world_policy(const struct world *w);
 struct predict *world_predict(const struct world *w);
 uint64_t world_policy_version(const struct world *w);    /* 0: none was set */
 uint64_t budget_spent(const struct tenant *t, uint64_t now_ms); /* millionths */
-void world_meter(const struct world *w, uint64_t now_ms, struct meter *ret);
+/* Since the beginning, in device- and CPU-milliseconds times 1000. */
+void world_meter(const struct world *w, uint64_t now_ms,
+                 struct plan_meter *ret);
 uint32_t world_waiting(const struct world *w);           /* tasks ready but not started */
 
 /* The rows' bodies, made now (caller owns): what the API shows. */

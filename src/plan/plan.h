@@ -284,6 +284,10 @@ bool plan_can_end_by(struct plan *p, const struct plan_item *i,
 struct plan_shares {
     uint64_t used, idle_nodemand, idle_frag, waste;
 };
+static inline uint64_t plan_shares_total(const struct plan_shares *s)
+{
+    return s->used + s->idle_nodemand + s->idle_frag + s->waste;
+}
 struct plan_meter {
     struct plan_shares devices, cpus;
     uint64_t suspending;               /* of used: device-time of getting off and on */

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "plan/room.h"
 
 #include <inttypes.h>
@@ -72,11 +73,7 @@ struct world {
 
 static uint64_t draw(struct world *w, uint64_t below)
 {
-    uint64_t z = w->random += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % below;
+    return random_next(&w->random) % below;
 }
 
 /* ---- making things, in any plan ---- */

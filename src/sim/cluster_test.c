@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/tap.h"
 
 #include <string.h>
@@ -74,17 +75,13 @@ static void test_random(void)
     struct cluster c = { 0 };
     uint32_t nodes[GANGS][20];
     unsigned size[GANGS] = { 0 }, wrong = 0, in_use = 0;
-    uint64_t x = 88172645463325252u;
+    uint64_t seed = 1;
 
     ok(cluster_parse("70x4", &c, &err) == 0, "more nodes than a word has");
     for (int i = 0; i < 20000; i++) {
-        unsigned g, want;
+        uint64_t x = random_next(&seed);
+        unsigned g = x % GANGS, want = 1 + (unsigned) (x >> 32) % 30;
 
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        g = x % GANGS;
-        want = 1 + (unsigned) (x >> 32) % 30;
         if (size[g]) {
             cluster_give(&c, size[g], nodes[g]);
             in_use -= size[g];

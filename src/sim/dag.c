@@ -17,7 +17,6 @@ struct reader {
     char *at, *end;
     size_t line;
     struct flow flow;
-    size_t tasks_cap, edges_cap;
     uint64_t length_ms;                /* of the task being read */
     struct buf program;
 };
@@ -92,14 +91,6 @@ static void sign(const char *program, uint32_t index, struct predict_sig *ret)
 
 /* ---- a task ---- */
 
-static void *room_for(void *items, size_t count, size_t *cap, size_t each)
-{
-    if (count < *cap)
-        return items;
-    *cap = *cap ? 2 * *cap : 64;
-    return mem_grow(items, *cap, each);
-}
-
 static int read_parents(struct reader *r, char *rest, struct flow_task *t,
                         struct err *err)
 {
@@ -112,8 +103,7 @@ static int read_parents(struct reader *r, char *rest, struct flow_task *t,
         if (f->nedges == FLOW_EDGES)
             return err_set(err, E2BIG, "%s:%zu: more than %d edges", r->name,
                            r->line, FLOW_EDGES);
-        f->edges = room_for(f->edges, f->nedges, &r->edges_cap,
-                            sizeof *f->edges);
+        f->edges = mem_more(f->edges, f->nedges, sizeof *f->edges);
         rc = read_count(r, "parent", next_word(&rest), FLOW_TASKS - 1,
                         &f->edges[f->nedges], err);
         f->nedges += rc == 0;
@@ -134,7 +124,7 @@ static int end_task(struct reader *r, char *rest, struct err *err)
     if (rc < 0)
         return rc;
     sign(buf_text(&r->program), f->count, &t.sig);
-    f->tasks = room_for(f->tasks, f->count, &r->tasks_cap, sizeof *f->tasks);
+    f->tasks = mem_more(f->tasks, f->count, sizeof *f->tasks);
     f->tasks[f->count++] = t;
     return 0;
 }

@@ -1,6 +1,7 @@
 #include "sim/mixed.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 
 #include <math.h>
 
@@ -16,19 +17,9 @@ const struct flow_nodes mixed_nodes[2] = {
     { .count = 2, .gpus = 0, .cpu_milli = 512 * MILLI },
 };
 
-/* splitmix64: the same draws everywhere. */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static double draw_share(uint64_t *state)          /* 0 <= x < 1 */
 {
-    return (double) (draw(state) >> 11) / 9007199254740992.0;
+    return (double) (random_next(state) >> 11) / 9007199254740992.0;
 }
 
 /* About normal, by twelve draws; within 6 of 0. */

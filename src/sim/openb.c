@@ -12,13 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CPU_MAX = 1000000000, MEMORY_MAX = 1000000000 };
-
-/* Room for one more element; doubles. */
-#define GROW(array, n) do {                                               \
-    if (((n) & ((n) - 1)) == 0)                                           \
-        (array) = mem_grow((array), (n) ? 2 * (n) : 1, sizeof *(array)); \
-} while (0)
+enum { COLUMNS = 4, CPU_MAX = 1000000000, MEMORY_MAX = 1000000000 };
 
 /* ---- nodes ---- */
 
@@ -61,17 +55,18 @@ static int add_node(const struct csv *c, const int *at, struct pack_list *l,
     for (unsigned g = 0; g < gpus; g++)
         n.left[g] = PACK_WHOLE;
     n.free = (int32_t) gpus * PACK_WHOLE;
-    GROW(l->nodes, l->nnodes);
+    l->nodes = mem_more(l->nodes, l->nnodes, sizeof *l->nodes);
     l->nodes[l->nnodes++] = n;
     return 0;
 }
 
-static int need_columns(const struct csv *c, const char *const *names,
-                        size_t n, int *at, struct err *err)
+static int open_columns(struct csv *c, const char *name, char *text,
+                        size_t len, const char *const names[COLUMNS],
+                        int at[COLUMNS], struct err *err)
 {
-    int rc = 0;
+    int rc = csv_open(c, name, text, len, err);
 
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; rc == 0 && i < COLUMNS; i++)
         rc = csv_need(c, names[i], &at[i], err);
     return rc;
 }
@@ -79,14 +74,12 @@ static int need_columns(const struct csv *c, const char *const *names,
 static int read_nodes(const char *name, char *text, size_t len,
                       struct pack_list *l, struct err *err)
 {
-    static const char *const names[] = { "cpu_milli", "memory_mib", "gpu",
+    static const char *const names[COLUMNS] = { "cpu_milli", "memory_mib", "gpu",
                                          "model" };
-    int at[array_size(names)] = { 0 };
+    int at[COLUMNS] = { 0 };
     struct csv c;
-    int rc = csv_open(&c, name, text, len, err);
+    int rc = open_columns(&c, name, text, len, names, at, err);
 
-    if (rc == 0)
-        rc = need_columns(&c, names, array_size(names), at, err);
     if (rc < 0)
         return rc;
     while ((rc = csv_next(&c, err)) > 0) {
@@ -129,7 +122,7 @@ static uint32_t find_shape(struct pack_list *l, struct map *seen,
 
     if (at)
         return (uint32_t) (at - 1);
-    GROW(l->shapes, l->nshapes);
+    l->shapes = mem_more(l->shapes, l->nshapes, sizeof *l->shapes);
     l->shapes[l->nshapes] = *s;
     l->shapes[l->nshapes].spec = mem_str(spec);
     l->shapes[l->nshapes].models = model_bits(l, spec);
@@ -176,7 +169,7 @@ static int add_pod(const struct csv *c, const int *at, int spec,
     };
     uint32_t shape = find_shape(l, seen, &s, spec < 0 ? "" : c->value[spec]);
 
-    GROW(l->pods, l->npods);
+    l->pods = mem_more(l->pods, l->npods, sizeof *l->pods);
     l->pods[l->npods++] = (struct pack_pod) { .memory = (int64_t) memory,
                                               .shape = shape };
     assert(shape < l->nshapes && l->shapes);
@@ -187,14 +180,12 @@ static int add_pod(const struct csv *c, const int *at, int spec,
 static int read_pods(const char *name, char *text, size_t len,
                      struct pack_list *l, struct map *seen, struct err *err)
 {
-    static const char *const names[] = { "cpu_milli", "memory_mib", "num_gpu",
+    static const char *const names[COLUMNS] = { "cpu_milli", "memory_mib", "num_gpu",
                                          "gpu_milli" };
-    int at[array_size(names)] = { 0 }, spec;
+    int at[COLUMNS] = { 0 }, spec;
     struct csv c;
-    int rc = csv_open(&c, name, text, len, err);
+    int rc = open_columns(&c, name, text, len, names, at, err);
 
-    if (rc == 0)
-        rc = need_columns(&c, names, array_size(names), at, err);
     if (rc < 0)
         return rc;
     spec = csv_find(&c, "gpu_spec");

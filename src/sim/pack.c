@@ -1,6 +1,7 @@
 #include "sim/pack_int.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 
 #include <string.h>
 
@@ -36,9 +37,12 @@ static const struct pack_policy policies[] = {
     PLAIN("clustering", pack_score_clustering, pack_device_tight),
     PLAIN("packing", pack_score_packing, pack_device_tight),
     PLAIN("bestfit", pack_score_bestfit, pack_device_tight),
-    PLAIN("fgd", pack_score_fgd, pack_device_fgd),
+    { .name = "fgd", .arrives = ignore,
+      .score = pack_score_after, .device = pack_device_after,
+      .after = pack_after_fgd },
     { .name = "weir", .arrives = pack_weir_arrives,
-      .score = pack_score_weir, .device = pack_device_weir },
+      .score = pack_score_after, .device = pack_device_after,
+      .after = pack_after_weir },
 };
 
 const struct pack_policy *pack_policy_find(const char *name)
@@ -73,20 +77,10 @@ void pack_order_free(struct pack_order *o)
     *o = (struct pack_order) { 0 };
 }
 
-/* splitmix64: small, known, the same everywhere. */
-uint64_t pack_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 static void shuffle(uint32_t *list, size_t n, uint64_t *state)
 {
     for (size_t i = n; i > 1; i--) {
-        size_t k = pack_random(state) % i;
+        size_t k = random_next(state) % i;
         uint32_t t = list[i - 1];
 
         list[i - 1] = list[k];
@@ -124,7 +118,7 @@ void pack_order_draw(const struct pack_list *l, uint64_t seed,
     }
     shuffle(o.pods, o.npods, &state);
     while (asked > 0 && asked < goal && o.npods < PACK_PODS) {
-        size_t pod = pack_random(&state) % l->npods;
+        size_t pod = random_next(&state) % l->npods;
 
         o.pods[o.npods++] = (uint32_t) pod;
         asked += pod_milli(l, pod);
@@ -203,7 +197,7 @@ static size_t choose(struct pack *p, const struct pack_pod *pod,
             continue;
         seen++;
         if (p->policy->by_lot) {
-            if (pack_random(&p->random) % seen == 0)
+            if (random_next(&p->random) % seen == 0)
                 best = i;
             continue;
         }

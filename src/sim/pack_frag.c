@@ -125,8 +125,8 @@ double pack_frag(const struct pack_node *n, const struct frag_types *t)
 
 /* ---- the policy ---- */
 
-static double score_after(const struct pack *p, const struct pack_shape *s,
-                          size_t node, unsigned gpu)
+double pack_after_fgd(const struct pack *p, const struct pack_shape *s,
+                      size_t node, unsigned gpu)
 {
     struct pack_node after = p->nodes[node];
     double gain;
@@ -134,21 +134,4 @@ static double score_after(const struct pack *p, const struct pack_shape *s,
     pack_take(&after, s, gpu);
     gain = p->frag[node] - pack_frag(&after, &p->types);
     return floor(100 * (1 / (1 + exp(-gain / 1000))));
-}
-
-double pack_score_fgd(const struct pack *p, const struct pack_shape *s,
-                      size_t node)
-{
-    unsigned gpu = 0;
-
-    return pack_best_device(p, s, node, score_after, &gpu);
-}
-
-unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
-                         size_t node)
-{
-    unsigned gpu = 0;
-
-    (void) pack_best_device(p, s, node, score_after, &gpu);
-    return gpu;
 }

@@ -36,21 +36,15 @@ struct pack_policy {
     /* The GPU that a fraction goes to. */
     unsigned (*device)(struct pack *p, const struct pack_shape *s,
                        size_t node);
+    /* How good it is to have the pod on this GPU; of the two policies whose
+     * score and device are those of the best GPU.
+     */
+    double (*after)(const struct pack *p, const struct pack_shape *s,
+                    size_t node, unsigned gpu);
 };
 
-uint64_t pack_random(uint64_t *state);
 /* Take what the pod needs; the whole GPUs of lowest index, or `gpu`. */
 void pack_take(struct pack_node *n, const struct pack_shape *s, unsigned gpu);
-
-typedef double (*pack_after_f)(const struct pack *p,
-                               const struct pack_shape *s, size_t node,
-                               unsigned gpu);
-/* The best score that a pod has on a node, by a function that scores it on one
- * device; *ret: the first device that has it.  For a pod that needs one GPU or
- * part of one; any other is scored as it is.
- */
-double pack_best_device(const struct pack *p, const struct pack_shape *s,
-                        size_t node, pack_after_f after, unsigned *ret);
 
 /* ---- fragmentation, as FGD has it ---- */
 
@@ -69,16 +63,16 @@ double pack_score_packing(const struct pack *p, const struct pack_shape *s,
                           size_t node);
 double pack_score_clustering(const struct pack *p, const struct pack_shape *s,
                              size_t node);
-double pack_score_fgd(const struct pack *p, const struct pack_shape *s,
-                      size_t node);
-double pack_score_weir(const struct pack *p, const struct pack_shape *s,
-                       size_t node);
+double pack_score_after(const struct pack *p, const struct pack_shape *s,
+                        size_t node);
 unsigned pack_device_tight(struct pack *p, const struct pack_shape *s,
                            size_t node);
 unsigned pack_device_by_lot(struct pack *p, const struct pack_shape *s,
                             size_t node);
-unsigned pack_device_fgd(struct pack *p, const struct pack_shape *s,
-                         size_t node);
-unsigned pack_device_weir(struct pack *p, const struct pack_shape *s,
-                          size_t node);
+unsigned pack_device_after(struct pack *p, const struct pack_shape *s,
+                           size_t node);
+double pack_after_fgd(const struct pack *p, const struct pack_shape *s,
+                      size_t node, unsigned gpu);
+double pack_after_weir(const struct pack *p, const struct pack_shape *s,
+                       size_t node, unsigned gpu);
 void pack_weir_arrives(struct pack *p, const struct pack_pod *pod);

@@ -1,6 +1,7 @@
 #include "sim/pack_int.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 
 #include <assert.h>
 #include <math.h>
@@ -114,19 +115,23 @@ unsigned pack_device_by_lot(struct pack *p, const struct pack_shape *s,
     unsigned best = 0;
 
     for (unsigned g = 0; g < n->gpus; g++)
-        if (n->left[g] >= s->milli && pack_random(&p->random) % ++seen == 0)
+        if (n->left[g] >= s->milli && random_next(&p->random) % ++seen == 0)
             best = g;
     return best;
 }
 
-double pack_best_device(const struct pack *p, const struct pack_shape *s,
-                        size_t node, pack_after_f after, unsigned *ret)
+/* The best score that a pod has on a node, by a function that scores it on one
+ * device; *ret: the first device that has it.  For a pod that needs one GPU or
+ * part of one; any other is scored as it is.
+ */
+static double best_device(const struct pack *p, const struct pack_shape *s,
+                          size_t node, unsigned *ret)
 {
     const struct pack_node *n = &p->nodes[node];
     double high = -INFINITY;
 
     if (s->gpus != 1)
-        return after(p, s, node, 0);
+        return p->policy->after(p, s, node, 0);
     for (unsigned g = 0; g < n->gpus; g++) {
         unsigned like = 0;
         double v;
@@ -136,11 +141,28 @@ double pack_best_device(const struct pack *p, const struct pack_shape *s,
             like++;
         if (like < g || n->left[g] < s->milli)
             continue;
-        v = after(p, s, node, g);
+        v = p->policy->after(p, s, node, g);
         if (v > high) {
             high = v;
             *ret = g;
         }
     }
     return high;
+}
+
+double pack_score_after(const struct pack *p, const struct pack_shape *s,
+                        size_t node)
+{
+    unsigned gpu = 0;
+
+    return best_device(p, s, node, &gpu);
+}
+
+unsigned pack_device_after(struct pack *p, const struct pack_shape *s,
+                           size_t node)
+{
+    unsigned gpu = 0;
+
+    (void) best_device(p, s, node, &gpu);
+    return gpu;
 }

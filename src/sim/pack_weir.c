@@ -68,28 +68,11 @@ static double usable(const struct pack *p, const struct pack_node *n)
     return n->free ? frag_usable(&p->learned, &f) : 0;
 }
 
-static double score_after(const struct pack *p, const struct pack_shape *s,
-                          size_t node, unsigned gpu)
+double pack_after_weir(const struct pack *p, const struct pack_shape *s,
+                       size_t node, unsigned gpu)
 {
     struct pack_node after = p->nodes[node];
 
     pack_take(&after, s, gpu);
     return usable(p, &after) - usable(p, &p->nodes[node]);
-}
-
-double pack_score_weir(const struct pack *p, const struct pack_shape *s,
-                       size_t node)
-{
-    unsigned gpu = 0;
-
-    return pack_best_device(p, s, node, score_after, &gpu);
-}
-
-unsigned pack_device_weir(struct pack *p, const struct pack_shape *s,
-                          size_t node)
-{
-    unsigned gpu = 0;
-
-    (void) pack_best_device(p, s, node, score_after, &gpu);
-    return gpu;
 }

@@ -55,6 +55,21 @@ void jobs_remove(struct line *l, uint32_t job)
             (l->count - i) * sizeof *l->items);
 }
 
+void jobs_running_first(struct line *l, jobs_runs_f runs, const void *arg)
+{
+    autofree uint32_t *later = mem_array(l->count + 1, sizeof *later);
+    size_t n = 0, kept = 0;
+
+    for (size_t i = 0; i < l->count; i++) {
+        if (runs(arg, l->items[i]))
+            l->items[kept++] = l->items[i];
+        else
+            later[n++] = l->items[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        l->items[kept++] = later[i];
+}
+
 /* ---- what policies do with jobs ---- */
 
 static void set_waiting(struct run *r, uint32_t job, bool waiting)
@@ -109,16 +124,20 @@ void run_stop(struct run *r, uint32_t job)
     set_waiting(r, job, true);
 }
 
-bool run_try(struct run *r, uint32_t job)
+bool run_take(struct run *r, uint32_t job)
 {
     struct job *j = &r->jobs[job];
 
-    if (r->misfit[j->kind])
+    if (!r->misfit[j->kind])
+        r->misfit[j->kind] = !cluster_take(r->cluster, j->t->gpus, j->only,
+                                           j->nodes);
+    return !r->misfit[j->kind];
+}
+
+bool run_try(struct run *r, uint32_t job)
+{
+    if (!run_take(r, job))
         return false;
-    if (!cluster_take(r->cluster, j->t->gpus, j->only, j->nodes)) {
-        r->misfit[j->kind] = true;
-        return false;
-    }
     run_start(r, job);
     return true;
 }

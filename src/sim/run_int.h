@@ -82,8 +82,13 @@ extern const struct run_policy run_fifo, run_fifo_backfill, run_easy, run_sjf,
 void jobs_add(struct line *l, uint32_t job);       /* it has room */
 void jobs_insert(struct line *l, size_t at, uint32_t job);
 void jobs_remove(struct line *l, uint32_t job);
+/* Who runs goes before who waits; otherwise the order stays. */
+typedef bool (*jobs_runs_f)(const void *arg, uint32_t job);
+void jobs_running_first(struct line *l, jobs_runs_f runs, const void *arg);
 
-/* Place a waiting job and start it; false when it does not fit. */
+/* Take the place of a waiting job; false when it does not fit. */
+bool run_take(struct run *r, uint32_t job);
+/* The same, and start it. */
 bool run_try(struct run *r, uint32_t job);
 /* Start one whose place is taken; stop one whose place is given. */
 void run_start(struct run *r, uint32_t job);

@@ -176,12 +176,8 @@ static bool start_beside(struct run *r, uint32_t job, const struct job *head)
 {
     struct job *j = &r->jobs[job];
 
-    if (r->refused[j->kind] || r->misfit[j->kind])
+    if (r->refused[j->kind] || !run_take(r, job))
         return false;
-    if (!cluster_take(r->cluster, j->t->gpus, j->only, j->nodes)) {
-        r->misfit[j->kind] = true;
-        return false;
-    }
     cluster_take_at(&r->spare, j->t->gpus, j->nodes);
     if (cluster_fits(&r->spare, head->t->gpus, head->only)) {
         run_start(r, job);

@@ -163,19 +163,11 @@ static void demote(struct muri *m)
     }
 }
 
-static void running_first(struct muri *m, struct line *l)
+static bool runs(const void *arg, uint32_t job)
 {
-    autofree uint32_t *later = mem_array(l->count + 1, sizeof *later);
-    size_t n = 0, kept = 0;
+    const struct muri *m = arg;
 
-    for (size_t i = 0; i < l->count; i++) {
-        if (m->jobs[l->items[i]].running)
-            l->items[kept++] = l->items[i];
-        else
-            later[n++] = l->items[i];
-    }
-    for (size_t i = 0; i < n; i++)
-        l->items[kept++] = later[i];
+    return m->jobs[job].running;
 }
 
 static void pass_las(struct muri *m)
@@ -191,7 +183,7 @@ static void pass_las(struct muri *m)
             m->jobs[k].running = gpus <= idle;
             idle -= gpus <= idle ? gpus : 0;
         }
-        running_first(m, &m->queues[q]);
+        jobs_running_first(&m->queues[q], runs, m);
     }
 }
 

@@ -119,20 +119,11 @@ static void demote(struct run *r)
     }
 }
 
-/* Who runs goes before who waits; otherwise the order stays. */
-static void running_first(struct run *r, struct line *l)
+static bool runs(const void *arg, uint32_t job)
 {
-    autofree uint32_t *later = mem_array(l->count + 1, sizeof *later);
-    size_t n = 0, kept = 0;
+    const struct run *r = arg;
 
-    for (size_t i = 0; i < l->count; i++) {
-        if (r->jobs[l->items[i]].state == JOB_RUNNING)
-            l->items[kept++] = l->items[i];
-        else
-            later[n++] = l->items[i];
-    }
-    for (size_t i = 0; i < n; i++)
-        l->items[kept++] = later[i];
+    return r->jobs[job].state == JOB_RUNNING;
 }
 
 static void pass_las(struct run *r)
@@ -144,7 +135,7 @@ static void pass_las(struct run *r)
         place_line(r, &r->queues[q]);
     for (unsigned q = 0; q < RUN_QUEUES; q++) {
         settle_line(r, &r->queues[q]);
-        running_first(r, &r->queues[q]);
+        jobs_running_first(&r->queues[q], runs, r);
     }
 }
 

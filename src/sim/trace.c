@@ -11,11 +11,6 @@
 enum { GPUS_MAX = 1000000 };
 static const double TIME_MAX = 1e12;
 
-#define GROW(array, n) do {                                               \
-    if (((n) & ((n) - 1)) == 0)                                           \
-        (array) = mem_grow((array), (n) ? 2 * (n) : 1, sizeof *(array)); \
-} while (0)
-
 struct reader {
     struct csv csv;
     struct trace trace;
@@ -66,7 +61,7 @@ static int find_tenant(struct reader *r, const char *name, uint32_t *ret,
         if (t->ntenants == TRACE_TENANTS)
             return err_set(err, E2BIG, "%s: more than %d tenants",
                            r->csv.name, TRACE_TENANTS);
-        GROW(t->tenants, t->ntenants);
+        t->tenants = mem_more(t->tenants, t->ntenants, sizeof *t->tenants);
         t->tenants[t->ntenants++] = (struct trace_tenant) {
             .name = mem_str(name), .cluster = -1,
         };
@@ -196,7 +191,7 @@ static int read_rows(struct reader *r, row_f row, struct err *err)
         if (t->count == TRACE_JOBS)
             return err_set(err, E2BIG, "%s: more than %d jobs", r->csv.name,
                            TRACE_JOBS);
-        GROW(t->jobs, t->count);
+        t->jobs = mem_more(t->jobs, t->count, sizeof *t->jobs);
         t->jobs[t->count++] = j;
     }
     if (rc == 0 && t->count == 0)

@@ -53,7 +53,7 @@ static void learn(struct whatif *w)
     json_array_foreach(w->state->ended, i, task) {
         uint64_t from = whatif_time(task, "started");
         uint64_t to = whatif_time(task, "ended");
-        double gpus = json_number_value(json_object_get(task, "gpus"));
+        double gpus = json_get_number(task, "gpus");
         struct predict_sig sig;
 
         if (from == 0 || to < from)
@@ -178,11 +178,6 @@ static const json_t *spec_of(const struct whatif *w, const struct act *a)
     return NULL;
 }
 
-static double number_of(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
 static void into_line(struct whatif *w, struct act *a)
 {
     const json_t *spec = spec_of(w, a);
@@ -194,16 +189,16 @@ static void into_line(struct whatif *w, struct act *a)
         .tenant = tenant_of(w, a->workload), .parts = &part, .nparts = 1,
         .one_pool = true, .yield = YIELD_SUSPEND, .sig = a->sig, .owner = a,
         .ready_ms = plan_now(w->plan), .order = (uint64_t) (a - w->acts),
-        .priority = (int) number_of(whatif_workload(w, a->workload),
+        .priority = (int) json_get_number(whatif_workload(w, a->workload),
                                     "priority"),
     };
 
     if (a->ready_ms && a->ready_ms < item.ready_ms)
         item.ready_ms = a->ready_ms;
     part.max = part.count;
-    part.need.gpu_milli = (uint32_t) lround(MILLI * number_of(a->task,
+    part.need.gpu_milli = (uint32_t) lround(MILLI * json_get_number(a->task,
                                                               "gpus"));
-    part.need.cpu_milli = (uint64_t) llround(MILLI * number_of(a->task,
+    part.need.cpu_milli = (uint64_t) llround(MILLI * json_get_number(a->task,
                                                                "cpus"));
     part.need.memory = json_get_u64(a->task, "memory", 0);
     part.need.gpu_memory = json_get_u64(spec, "gpu_memory", 0);

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -165,21 +164,6 @@ void backup_end(struct store *s)
     backup_free(b);
 }
 
-static int backup_thread(struct backup *b, struct err *err)
-{
-    sigset_t all, before;
-    int rc;
-
-    (void) sigfillset(&all);
-    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&b->thread, NULL, backup_main, b);
-    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        return err_set(err, rc, "start a backup: %s", strerror(rc));
-    (void) pthread_setname_np(b->thread, "backup");
-    return 0;
-}
-
 int store_backup(struct store *s, const char *file, store_done_f done,
                  void *arg, struct err *err)
 {
@@ -207,7 +191,7 @@ int store_backup(struct store *s, const char *file, store_done_f done,
         rc = loop_fd(s->loop, b->done_fd, LOOP_READ, on_done, s, &b->watch,
                      err);
     if (rc == 0)
-        rc = backup_thread(b, err);
+        rc = thread_new(&b->thread, "backup", backup_main, b, err);
     if (rc < 0) {
         backup_free(b);
         return rc;

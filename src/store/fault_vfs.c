@@ -1,6 +1,7 @@
 #include "store/fault_vfs.h"
 
 #include "base/mem.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -426,14 +427,6 @@ bool fault_is_cut(void)
     return cut;
 }
 
-static uint64_t draw(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
 static void undo(int fd, const struct disk *d)
 {
     for (const struct change *c = d->newest; c; c = c->older) {
@@ -450,7 +443,7 @@ static void redo_some(int fd, const struct disk *d, uint64_t *seed)
         int64_t n;
 
         if (!c->new) {
-            if (draw(seed) % 2)
+            if (random_next(seed) % 2)
                 (void) !ftruncate(fd, c->at);
             continue;
         }
@@ -458,7 +451,7 @@ static void redo_some(int fd, const struct disk *d, uint64_t *seed)
             n = SECTOR - (c->at + i) % SECTOR;
             if (n > c->nnew - i)
                 n = c->nnew - i;
-            if (draw(seed) % 4)
+            if (random_next(seed) % 4)
                 (void) !pwrite(fd, c->new + i, (size_t) n, c->at + i);
         }
     }
@@ -466,7 +459,7 @@ static void redo_some(int fd, const struct disk *d, uint64_t *seed)
 
 void fault_reboot(uint64_t seed)
 {
-    uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    uint64_t state = seed;
 
     (void) pthread_mutex_lock(&fault.lock);
     for (struct disk *d = fault.disks; d; d = d->next) {

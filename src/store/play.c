@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "core/world.h"
 #include "store/store.h"
 
@@ -80,10 +81,7 @@ int play_recover(struct play *p, struct err *err)
 
 uint64_t play_draw(struct play *p, uint64_t below)
 {
-    p->rng ^= p->rng << 13;
-    p->rng ^= p->rng >> 7;
-    p->rng ^= p->rng << 17;
-    return p->rng % below;
+    return random_next(&p->rng) % below;
 }
 
 static const char *tenant_of(const struct play *p, const struct event *e)

@@ -19,7 +19,7 @@ struct play {
     struct loop *loop;
     struct store *store;
     struct world *world;
-    uint64_t rng;                      /* never 0 */
+    uint64_t rng;
     uint64_t now_ms;
     uint64_t durable;                  /* the last number that was told */
     unsigned told;                     /* how often */

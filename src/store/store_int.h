@@ -57,6 +57,8 @@ struct store {
  */
 int store_flush(struct store *s, struct err *err);
 
-/* thread.c: the writer's thread. */
+/* thread.c: a thread that no signal is delivered to; and the writer's. */
+int thread_new(pthread_t *ret, const char *name, void *(*run)(void *),
+               void *arg, struct err *err);
 int thread_start(struct store *s, struct err *err);
 void thread_stop(struct store *s);     /* after writing what was handed over */

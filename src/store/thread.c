@@ -186,20 +186,29 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-int thread_start(struct store *s, struct err *err)
+int thread_new(pthread_t *ret, const char *name, void *(*run)(void *),
+               void *arg, struct err *err)
 {
     sigset_t all, before;
     int rc;
 
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&s->thread, NULL, thread_main, s);
+    rc = pthread_create(ret, NULL, run, arg);
     (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
-        return err_set(err, rc, "start the store's writer: %s", strerror(rc));
-    (void) pthread_setname_np(s->thread, "store");
-    s->running = true;
+        return err_set(err, rc, "start the thread '%s': %s", name,
+                       strerror(rc));
+    (void) pthread_setname_np(*ret, name);
     return 0;
+}
+
+int thread_start(struct store *s, struct err *err)
+{
+    int rc = thread_new(&s->thread, "store", thread_main, s, err);
+
+    s->running = rc == 0;
+    return rc;
 }
 
 void thread_stop(struct store *s)

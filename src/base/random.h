@@ -1,0 +1,16 @@
+#pragma once
+
+#include <stdint.h>
+
+/* random - numbers from a seed: the same seed gives the same numbers on every
+ * machine.  splitmix64; for simulations and tests.  What must not be guessed
+ * comes from fs_random.
+ */
+static inline uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
