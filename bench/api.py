@@ -23,21 +23,13 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "tests"))
+from figures import quantile, say                  # noqa: E402
 from weirtest import Weir, until                   # noqa: E402
 
 WAITS = {"weir": 1, "kind": "job", "name": "waits", "run": "true",
          "gpus": 64}
 RUNS = {"weir": 1, "kind": "job", "name": "runs", "argv": ["true"],
         "cpus": 0.01}
-
-
-def say(name, **values):
-    print(json.dumps({"bench": name, **values}), flush=True)
-
-
-def quantile(values, q):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(q * len(values)))]
 
 
 def connect(path):

@@ -23,16 +23,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "tests"))
 import weirtest                        # noqa: E402
+from figures import quantile, say                  # noqa: E402
 from weirtest import Weir, query, until            # noqa: E402
-
-
-def say(name, **values):
-    print(json.dumps({"bench": name, **values}), flush=True)
-
-
-def quantile(values, q):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(q * len(values)))]
 
 
 def machine():

@@ -39,48 +39,43 @@ static bool find_live(struct call *c, struct target *t)
     return false;
 }
 
-/* The live workload of the path and the task of the body, or EVENT_ALL; false:
- * answered.
+/* An event on the live workload of the path and the task of the body, or all
+ * of them; false: answered.
  */
-static bool find_some(struct call *c, struct target *t, uint32_t *ret)
+static bool begin(struct call *c, enum event_type type, struct target *t,
+                  struct event *e)
 {
     const char *task = json_get_str(c->body, "task", NULL);
 
-    *ret = EVENT_ALL;
-    return find_live(c, t) && (!task || target_task(c, t, task, ret));
+    call_event(c, e, type);
+    if (!find_live(c, t) || (task && !target_task(c, t, task, &e->task)))
+        return false;
+    e->workload = t->id;
+    return true;
 }
 
 /* Asked for again, perhaps because the first answer was lost: it is so. */
 static void set_paused(struct call *c, bool paused)
 {
     autotarget struct target t = { 0 };
-    uint32_t task;
     struct event e;
 
-    if (!find_some(c, &t, &task))
+    if (!begin(c, paused ? EVENT_PAUSED : EVENT_UNPAUSED, &t, &e))
         return;
-    if ((task == EVENT_ALL ? t.live->paused : t.live->tasks[task].paused) ==
-        paused) {
+    if ((e.task == EVENT_ALL ? t.live->paused
+                             : t.live->tasks[e.task].paused) == paused)
         reply_target(c, c->route->status);
-        return;
-    }
-    call_event(c, &e, paused ? EVENT_PAUSED : EVENT_UNPAUSED);
-    e.workload = t.id;
-    e.task = task;
-    call_propose(c, &e, changed, NULL);
+    else
+        call_propose(c, &e, changed, NULL);
 }
 
 void post_prioritise(struct call *c)
 {
     autotarget struct target t = { 0 };
-    uint32_t task;
     struct event e;
 
-    if (!find_some(c, &t, &task))
+    if (!begin(c, EVENT_PRIORITISED, &t, &e))
         return;
-    call_event(c, &e, EVENT_PRIORITISED);
-    e.workload = t.id;
-    e.task = task;
     e.priority = (int) json_integer_value(json_object_get(c->body,
                                                           "priority"));
     call_propose(c, &e, changed, NULL);
@@ -99,14 +94,10 @@ void post_unpause(struct call *c)
 void post_abort(struct call *c)
 {
     autotarget struct target t = { 0 };
-    uint32_t index;
     struct event e;
 
-    if (!find_some(c, &t, &index))
+    if (!begin(c, EVENT_ABORTING, &t, &e))
         return;
-    call_event(c, &e, EVENT_ABORTING);
-    e.workload = t.id;
-    e.task = index;
     e.force = json_get_bool(c->body, "force", false);
     call_propose(c, &e, changed, NULL);
 }

@@ -104,6 +104,11 @@ json_t *show(struct call *c, json_t *o);
 
 /* A tenant that the caller may see; NULL: answered with 404. */
 const struct tenant *call_tenant(struct call *c, const char *name);
+/* The tenant of this name, or with NULL the only one that the caller has; `how`
+ * says how to name one.  false: answered.
+ */
+bool call_choose_tenant(struct call *c, const char *name, const char *how,
+                        char *ret, size_t size);
 
 /* A workload that the caller may see. */
 struct target {

@@ -250,19 +250,8 @@ static bool choose_tenant(struct call *c, const struct spec *spec,
 {
     const char *name = call_arg(c, "tenant");
 
-    if (!name)
-        name = spec->tenant;
-    if (!name)
-        name = auth_own_tenant(c->api, &c->who);
-    if (!name) {
-        reply_error(c, 400, "you are a member of several tenants: say which "
-                    "with 'tenant:' in the document or ?tenant=NAME");
-        return false;
-    }
-    if (!call_tenant(c, name))
-        return false;
-    (void) snprintf(ret, size, "%s", name);
-    return true;
+    return call_choose_tenant(c, name ? name : spec->tenant, "with 'tenant:' "
+                              "in the document or ?tenant=NAME", ret, size);
 }
 
 void post_workloads(struct call *c)

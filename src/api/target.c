@@ -6,6 +6,7 @@
 #include "store/store.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 void target_clear(struct target *t)
@@ -70,6 +71,22 @@ const struct tenant *call_tenant(struct call *c, const char *name)
         call_denied(c, 404);
     reply_absent(c, "tenant", name);
     return NULL;
+}
+
+bool call_choose_tenant(struct call *c, const char *name, const char *how,
+                        char *ret, size_t size)
+{
+    if (!name)
+        name = auth_own_tenant(c->api, &c->who);
+    if (!name) {
+        reply_error(c, 400, "you are a member of several tenants: say which "
+                    "%s", how);
+        return false;
+    }
+    if (!call_tenant(c, name))
+        return false;
+    (void) snprintf(ret, size, "%s", name);
+    return true;
 }
 
 json_t *target_view(const struct target *t)

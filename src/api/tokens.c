@@ -64,22 +64,6 @@ static bool read_role(struct call *c, const char **ret)
     return true;
 }
 
-static bool read_tenant(struct call *c, char *ret, size_t size)
-{
-    const char *name = json_get_str(c->body, "tenant", NULL);
-
-    if (!name)
-        name = auth_own_tenant(c->api, &c->who);
-    if (!name) {
-        reply_error(c, 400, "tenant: you are a member of several: say which");
-        return false;
-    }
-    if (!call_tenant(c, name))
-        return false;
-    (void) snprintf(ret, size, "%s", name);
-    return true;
-}
-
 static bool read_user(struct call *c, struct event_user *ret)
 {
     uint64_t uid = json_get_u64(c->body, "uid", c->who.user.uid);
@@ -130,7 +114,9 @@ void post_tokens(struct call *c)
 
     call_event(c, &e, EVENT_TOKEN_CREATED);
     if (!read_role(c, &role) ||
-        !read_tenant(c, e.tenant, sizeof e.tenant) || !read_user(c, &e.user))
+        !call_choose_tenant(c, json_get_str(c->body, "tenant", NULL),
+                            "with 'tenant'", e.tenant, sizeof e.tenant) ||
+        !read_user(c, &e.user))
         return;
     token = mem_new(AUTH_TOKEN_SIZE);
     auth_token_new(token, id, hash);

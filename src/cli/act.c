@@ -20,6 +20,22 @@ static int act(struct cli *c, const char *id, const char *what,
                                 json_get_str(reply, "id", id), said);
 }
 
+/* What the verb says to the workload of its argument, or to one task. */
+static int act_some(struct cli *c, const char *what, json_t *body,
+                    const char *said)
+{
+    autofree char *id = NULL, *task = NULL, *line = NULL;
+    int rc = cli_target(c, c->args[0], &id, &task);
+
+    if (rc != 0)
+        return rc;
+    if (task[0])
+        json_put_str(body, "task", task);
+    line = task[0] ? mem_printf("(its task %s) %s", task, said)
+                   : mem_str(said);
+    return act(c, id, what, body, line);
+}
+
 /* ---- abort ---- */
 
 struct abort_opts {
@@ -36,20 +52,10 @@ static int run_abort(struct cli *c, const void *opts)
 {
     const struct abort_opts *o = opts;
     autojson json_t *body = json_object();
-    autofree char *id = NULL;
-    autofree char *task = NULL;
-    autofree char *said = NULL;
-    int rc = cli_target(c, c->args[0], &id, &task);
 
-    if (rc != 0)
-        return rc;
-    if (task[0])
-        json_put_str(body, "task", task);
     if (o->force)
         json_put_bool(body, "force", true);
-    said = task[0] ? mem_printf("is ending its task %s", task)
-                   : mem_str("is ending");
-    return act(c, id, "abort", body, said);
+    return act_some(c, "abort", body, "is ending");
 }
 
 const struct verb verb_abort = {
@@ -95,22 +101,6 @@ const struct verb verb_retry = {
 };
 
 /* ---- pause and unpause ---- */
-
-/* What the verb says to the workload of its argument, or to one task. */
-static int act_some(struct cli *c, const char *what, json_t *body,
-                    const char *said)
-{
-    autofree char *id = NULL, *task = NULL, *line = NULL;
-    int rc = cli_target(c, c->args[0], &id, &task);
-
-    if (rc != 0)
-        return rc;
-    if (task[0])
-        json_put_str(body, "task", task);
-    line = task[0] ? mem_printf("(its task %s) %s", task, said)
-                   : mem_str(said);
-    return act(c, id, what, body, line);
-}
 
 static int act_here(struct cli *c, const char *what, const char *said)
 {

@@ -258,6 +258,20 @@ int call_tasks(struct cli *c, const char *id, const char *fields,
     return call_list(c, path, "from", NULL, 0, ret);
 }
 
+int call_table(struct cli *c, const char *path,
+               const struct table_column *columns, print_row_f add_row)
+{
+    autojson json_t *reply = NULL;
+    int rc = call_json(c, "GET", path, NULL, &reply);
+
+    return rc ? rc : print_items(c, reply, columns, add_row);
+}
+
+int call_task(struct cli *c, const char *id, const char *task, json_t **ret)
+{
+    return call_get(c, ret, "/v1/workloads/%s/tasks/%s", id, task);
+}
+
 int call_delete(struct cli *c, const char *noun, const char *key,
                 const char *past)
 {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "cli/print.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +40,12 @@ int call_list(struct cli *c, const char *path, const char *cursor,
 /* Every task of a workload, with these members ("task,state"; NULL: all). */
 int call_tasks(struct cli *c, const char *id, const char *fields,
                json_t **ret);
+
+/* GET a short list, which has one page, and print a row for each item. */
+int call_table(struct cli *c, const char *path,
+               const struct table_column *columns, print_row_f add_row);
+/* One task of a workload. */
+int call_task(struct cli *c, const char *id, const char *task, json_t **ret);
 
 /* DELETE what the verb's argument names: a `noun` ("token", at /v1/tokens) by
  * its `key` ("id").  Then say that it is `past` ("revoked").

@@ -194,11 +194,8 @@ static void add_version(struct table *t, const json_t *v)
 
 static int run_history(struct cli *c, const void *opts)
 {
-    autojson json_t *reply = NULL;
-    int rc = call_get(c, &reply, "/v1/policy/history");
-
     (void) opts;
-    return rc ? rc : print_items(c, reply, columns, add_version);
+    return call_table(c, "/v1/policy/history", columns, add_version);
 }
 
 const struct verb verb_policy_history = {

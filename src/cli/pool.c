@@ -53,11 +53,8 @@ static void add_pool(struct table *t, const json_t *p)
 
 static int run_ls(struct cli *c, const void *opts)
 {
-    autojson json_t *reply = NULL;
-    int rc = call_get(c, &reply, "/v1/pools");
-
     (void) opts;
-    return rc ? rc : print_items(c, reply, pool_columns, add_pool);
+    return call_table(c, "/v1/pools", pool_columns, add_pool);
 }
 
 const struct verb verb_pool_ls = {

@@ -118,11 +118,8 @@ static void add_window(struct table *t, const json_t *w)
 
 static int run_ls(struct cli *c, const void *opts)
 {
-    autojson json_t *reply = NULL;
-    int rc = call_get(c, &reply, "/v1/windows");
-
     (void) opts;
-    return rc ? rc : print_items(c, reply, columns, add_window);
+    return call_table(c, "/v1/windows", columns, add_window);
 }
 
 const struct verb verb_reserve_ls = {

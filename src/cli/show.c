@@ -232,7 +232,7 @@ static int run_show(struct cli *c, const void *opts)
     }
     if (!task[0])
         return show_workload(c, id);
-    rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
+    rc = call_task(c, id, task, &j);
     return rc ? rc : print_object(c, j, print_task);
 }
 

@@ -60,11 +60,8 @@ static void add_tenant(struct table *t, const json_t *j)
 
 static int run_ls(struct cli *c, const void *opts)
 {
-    autojson json_t *reply = NULL;
-    int rc = call_get(c, &reply, "/v1/tenants");
-
     (void) opts;
-    return rc ? rc : print_items(c, reply, columns, add_tenant);
+    return call_table(c, "/v1/tenants", columns, add_tenant);
 }
 
 static int print_tenant(struct cli *c, const json_t *j)

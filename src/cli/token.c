@@ -82,11 +82,8 @@ static void add_token(struct table *t, const json_t *j)
 
 static int run_ls(struct cli *c, const void *opts)
 {
-    autojson json_t *reply = NULL;
-    int rc = call_get(c, &reply, "/v1/tokens");
-
     (void) opts;
-    return rc ? rc : print_items(c, reply, columns, add_token);
+    return call_table(c, "/v1/tokens", columns, add_token);
 }
 
 const struct verb verb_token_ls = {

@@ -79,8 +79,7 @@ static int find_waiting(struct cli *c, const char *id, uint64_t most,
             break;
         if (strcmp(state, "waiting") != 0 && strcmp(state, "blocked") != 0)
             continue;
-        rc = call_get(c, &whole, "/v1/workloads/%s/tasks/%s", id,
-                      json_get_str(t, "task", ""));
+        rc = call_task(c, id, json_get_str(t, "task", ""), &whole);
         if (rc != 0)
             return rc;
         (void) json_array_append(found, whole);
@@ -124,7 +123,7 @@ static int run_why(struct cli *c, const void *opts)
         return rc;
     if (!task[0])
         return why_workload(c, id, o->limit ? o->limit : 20);
-    rc = call_get(c, &j, "/v1/workloads/%s/tasks/%s", id, task);
+    rc = call_task(c, id, task, &j);
     return rc ? rc : print_object(c, j, print_why);
 }
 

@@ -287,7 +287,6 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
 {
     json_t *devices = json_array();
     struct event e;
-    int rc;
 
     event_init(&e, EVENT_BLOCK_UP);
     (void) snprintf(e.block, sizeof(e.block), "%s", id);
@@ -299,77 +298,60 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
                        (json_int_t) cpus * 1000, "memory",
                        (json_int_t) 64 << 30, "simulated", 1, "devices",
                        devices);
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return sim_event(s, &e);
 }
 
 int sim_on_block(struct sim *s, enum event_type t, const char *id)
 {
     struct event e;
-    int rc;
 
     event_init(&e, t);
     (void) snprintf(e.block, sizeof(e.block), "%s", id);
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return sim_event(s, &e);
 }
 
 int sim_on_node(struct sim *s, enum event_type t, const char *node)
 {
     struct event e;
-    int rc;
 
     event_init(&e, t);
     (void) snprintf(e.node, sizeof(e.node), "%s", node);
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return sim_event(s, &e);
+}
+
+static int on_some(struct sim *s, enum event_type t, uint64_t id,
+                   uint32_t task, bool force)
+{
+    struct event e;
+
+    event_init(&e, t);
+    e.workload = id;
+    e.task = task;
+    e.force = force;
+    return sim_event(s, &e);
 }
 
 int sim_on_workload(struct sim *s, enum event_type t, uint64_t id, bool force)
 {
-    struct event e;
-    int rc;
-
-    event_init(&e, t);
-    e.workload = id;
-    e.task = EVENT_ALL;
-    e.force = force;
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return on_some(s, t, id, EVENT_ALL, force);
 }
 
 int sim_abort_task(struct sim *s, uint64_t id, uint32_t task, bool force)
 {
-    struct event e;
-    int rc;
-
-    event_init(&e, EVENT_ABORTING);
-    e.workload = id;
-    e.task = task;
-    e.force = force;
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return on_some(s, EVENT_ABORTING, id, task, force);
 }
 
 int sim_claim(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
               uint32_t gen)
 {
     struct event e;
-    int rc;
 
     event_init(&e, EVENT_CLAIMED);
     e.workload = id;
     e.task = task;
     e.rank = rank;
     e.gen = gen;
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return sim_event(s, &e);
 }
 
 static int end_lease(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
@@ -377,7 +359,6 @@ static int end_lease(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
 {
     const struct task *t = sim_task(s, id, task);
     struct event e;
-    int rc;
 
     event_init(&e, EVENT_LEASE_ENDED);
     e.workload = id;
@@ -390,9 +371,7 @@ static int end_lease(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,
         e.gen = t->leases[rank].gen;
         e.started_ms = t->leases[rank].claimed_ms;
     }
-    rc = sim_do(s, &e);
-    sim_round(s);
-    return rc;
+    return sim_event(s, &e);
 }
 
 int sim_end(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,

@@ -11,16 +11,14 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "..", "tests"))
+from tap import Tap  # noqa: E402
+
 LIB = os.path.abspath(sys.argv[1])
 PATIENCE = 60
-count = failed = 0
-
-
-def ok(cond, text):
-    global count, failed
-    count += 1
-    failed += not cond
-    print(f"{'' if cond else 'not '}ok {count} - {text}", flush=True)
+TAP = Tap()
+ok = TAP.ok
 
 
 def guest(env, code="echo in"):
@@ -122,5 +120,4 @@ with tempfile.TemporaryDirectory(prefix="weir-gate-") as folder:
     made_of()
     alone(folder)
     talk(folder)
-print(f"1..{count}")
-sys.exit(1 if failed else 0)
+sys.exit(TAP.done())

@@ -17,10 +17,16 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "..", "tests"))
+from tap import Tap  # noqa: E402
+
 RUNNER = sys.argv[1]
 ONLY = sys.argv[2:]
 PATIENCE = 60           # seconds; reached only when something is broken
 TOKEN = "t" * 32
+TAP = Tap()
+is_ = TAP.equal
 
 
 class Home:
@@ -287,28 +293,9 @@ class Block:
         shutil.rmtree(self.dir)
 
 
-class Tap:
-    run = failed = 0
-
-
 def ok(cond, text):
-    Tap.run += 1
-    Tap.failed += not cond
-    print(f"{'' if cond else 'not '}ok {Tap.run} - {text}", flush=True)
-    if not cond:
-        frame = sys._getframe(1)
-        print(f"# {frame.f_code.co_name} line {frame.f_lineno}", flush=True)
-
-
-def skip(text):
-    Tap.run += 1
-    print(f"ok {Tap.run} # SKIP {text}", flush=True)
-
-
-def is_(got, want, text):
-    ok(got == want, text)
-    if got != want:
-        print(f"#  got {got!r}\n# want {want!r}", flush=True)
+    frame = sys._getframe(1)
+    TAP.ok(cond, text, f"{frame.f_code.co_name} line {frame.f_lineno}")
 
 
 def read(path, mode="r"):
@@ -792,7 +779,7 @@ def keeper_killed(b):
         is_(b.ended("w1/3.0")["cause"], "lost", "both killed: lost")
         is_(b.marked(), [], "and it is gone")
     else:
-        skip("orphans without a name need a writable cgroup2")
+        TAP.skip("orphans without a name", "needs a writable cgroup2")
 
     b.go("w1/2.0", run="sleep 600")
     b.started("w1/2.0")
@@ -833,7 +820,7 @@ def reboot(b):
 def disk_full(b):
     """Reports survive a full disk (a file system of 256 KiB)."""
     if os.geteuid() != 0:
-        skip("needs root to mount")
+        TAP.skip("a full disk", "needs root to mount")
         b.start()
         b.finish()
         return
@@ -892,7 +879,7 @@ def disk_full(b):
 def no_room(b):
     """Neither processes nor descriptors to be had: a grant waits for them."""
     if os.geteuid() != 0:
-        skip("needs root to take and give limits")
+        TAP.skip("no room", "needs root to take and give limits")
         b.start()
         b.finish()
         return
@@ -930,7 +917,7 @@ def no_room(b):
 def no_processes(b):
     """A keeper that could not be forked, and a task that could not be."""
     if os.geteuid() != 0:
-        skip("needs root to change users")
+        TAP.skip("no processes", "needs root to change users")
         b.start()
         b.finish()
         return
@@ -991,7 +978,7 @@ def unreadable(b):
 def report_unread(b):
     """The report of a keeper that ended is read when it can be."""
     if os.geteuid() != 0:
-        skip("needs root to give limits back")
+        TAP.skip("a report unread", "needs root to give limits back")
         b.start()
         b.finish()
         return
@@ -1220,8 +1207,7 @@ def main():
                 print("# runner: " + line)
         finally:
             b.clean()
-    print(f"1..{Tap.run}")
-    return 1 if Tap.failed else 0
+    return TAP.done()
 
 
 sys.exit(main())

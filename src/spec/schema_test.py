@@ -5,6 +5,7 @@ with types and as YAML in which all is text; and the schema must refuse what
 it can refuse.
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -12,6 +13,10 @@ import sys
 
 import jsonschema
 import yaml
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "..", "tests"))
+from tap import Tap  # noqa: E402
 
 
 class Typed(yaml.SafeLoader):
@@ -64,15 +69,6 @@ BAD = [
     "{weir: 1, kind: pipeline, defaults: {needs: a}, tasks: {a: {run: x}}}",
 ]
 
-count = failed = 0
-
-
-def ok(cond, text):
-    global count, failed
-    count += 1
-    failed += not cond
-    print(f"{'ok' if cond else 'not ok'} {count} - {text}", flush=True)
-
 
 def cases(path):
     """The documents of doc_test.txt which are accepted."""
@@ -91,26 +87,27 @@ def problem(validator, value):
 
 
 def main(program, examples, case_file):
+    tap = Tap()
     schema = json.loads(subprocess.run([program, "print"], check=True,
                                        capture_output=True).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
-    ok(True, "the schema is valid by its own schema")
+    tap.ok(True, "the schema is valid by its own schema")
     validator = jsonschema.Draft202012Validator(schema)
     good = [(p.name, p.read_text(encoding="utf-8"))
             for p in sorted(pathlib.Path(examples).iterdir())
             if p.suffix in (".yaml", ".json")]
-    ok(len(good) >= 12, "there are examples")
+    tap.ok(len(good) >= 12, "there are examples")
     accepted = list(cases(pathlib.Path(case_file)))
-    ok(len(accepted) >= 10, "there are accepted cases")
+    tap.ok(len(accepted) >= 10, "there are accepted cases")
     for name, text in good + accepted:
         typed = problem(validator, yaml.load(text, Typed))
-        ok(not typed, f"{name} is valid{typed}")
+        tap.ok(not typed, f"{name} is valid{typed}")
         plain = problem(validator, yaml.load(text, yaml.BaseLoader))
-        ok(not plain, f"{name} is valid as texts{plain}")
+        tap.ok(not plain, f"{name} is valid as texts{plain}")
     for text in BAD:
-        ok(not validator.is_valid(yaml.load(text, Typed)), f"refused: {text}")
-    print(f"1..{count}")
-    return failed > 0
+        tap.ok(not validator.is_valid(yaml.load(text, Typed)),
+               f"refused: {text}")
+    return tap.done()
 
 
 if __name__ == "__main__":
