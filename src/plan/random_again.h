@@ -1,0 +1,336 @@
+#pragma once
+
+#include "plan/random_world.h"
+#include "plan/reserve.h"
+
+/* random_again - a plan made anew from the state of another has to decide as
+ * that does.  Included once.
+ */
+
+static int keep_row(const char *key, const json_t *body, void *arg)
+{
+    struct world *w = arg;
+
+    json_decref(body ? map_set(w->rows, key, json_deep_copy(body)) :
+                       map_del(w->rows, key));
+    return 0;
+}
+
+static void copy_learned(struct world *w, struct plan *q)
+{
+    struct err err = { 0 };
+    const char *key;
+    json_t *body;
+    size_t pos = 0;
+
+    (void) predict_rows(plan_predict(w->p), keep_row, w);
+    while ((body = map_next(w->rows, &pos, &key)))
+        if (predict_load(plan_predict(q), key, body, &err) < 0)
+            WRONG(w, "what was learned: %s", err.text);
+}
+
+struct again {
+    struct plan *q;
+    struct plan_node *nodes[NODES];
+    struct plan_tenant *tenant[TENANTS];
+    struct plan_item *items[ITEMS];
+};
+
+static struct plan_tenant *tenant_again(const struct world *w,
+                                        const struct again *a,
+                                        const struct plan_tenant *t)
+{
+    for (unsigned k = 0; k < TENANTS; k++)
+        if (w->tenant[k] && w->tenant[k] == t)
+            return a->tenant[k];
+    return NULL;
+}
+
+/* Nodes and tenants; nodes in another order, which must not matter. */
+static void make_again(struct world *w, struct again *a)
+{
+    a->q = plan_new();
+    plan_set_policy(a->q, &w->policy);
+    copy_learned(w, a->q);
+    for (unsigned k = 0; k < TENANTS; k++) {
+        struct plan_tenant_spec s = w->tenants[k];
+
+        if (!w->tenant[k])
+            continue;
+        s.parent = tenant_again(w, a, s.parent);
+        a->tenant[k] = plan_tenant_set(a->q, &s);
+    }
+    for (unsigned k = NODES; k-- > 0;)
+        if (w->nodes[k].n)
+            a->nodes[k] = make_node(a->q, &w->nodes[k]);
+}
+
+static bool start_again(struct world *w, struct again *a, unsigned k)
+{
+    struct plan_place copy[PARTS * 8];
+    const struct plan_place *list;
+    uint32_t n = plan_places(w->items[k].i, &list);
+    struct err err = { 0 };
+
+    for (uint32_t r = 0; r < n; r++) {
+        const struct tnode *t = plan_node_owner(list[r].node);
+
+        copy[r] = list[r];
+        copy[r].node = a->nodes[t - w->nodes];
+    }
+    if (plan_start(a->q, a->items[k], copy, n, &err) == 0)
+        return true;
+    WRONG(w, "again: %s", err.text);
+    return false;
+}
+
+/* It stands where it stood since then. */
+static void stand_again(struct world *w, struct again *a, unsigned k)
+{
+    const struct plan_item *i = w->items[k].i;
+    struct plan_item *j = a->items[k];
+
+    plan_tick(a->q, i->since_ms);
+    switch (i->state) {
+    case ITEM_RUNNING:
+    case ITEM_LEAVING:
+        (void) start_again(w, a, k);
+        break;
+    case ITEM_HELD:
+    case ITEM_WAITING:
+    case ITEM_SUSPENDED:
+    case ITEM_STAGED:
+        plan_hold(a->q, j, true);
+        plan_hold(a->q, j, false);
+        if (i->state == ITEM_HELD)
+            plan_hold(a->q, j, true);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool stood_before(const struct titem *a, const struct titem *b)
+{
+    if (a->i->since_ms != b->i->since_ms)
+        return a->i->since_ms < b->i->since_ms;
+    return a->turn < b->turn;
+}
+
+/* Levels, and when a deadline is near, are of the time when one came, and more
+ * has been learned since.
+ */
+static void level_again(struct plan *q, struct plan_item *j,
+                        const struct plan_item *i)
+{
+    if (j->queue)
+        line_remove(q, j);
+    room_running(q, j, false);
+    j->level = i->level;
+    j->urgent = i->urgent;
+    if (item_waits(j))
+        line_add(q, j);
+    if (j->state == ITEM_RUNNING)
+        room_running(q, j, true);
+}
+
+static void items_again(struct world *w, struct again *a)
+{
+    bool done[ITEMS] = { false };
+
+    for (unsigned k = 0; k < ITEMS; k++) {
+        struct plan_item_spec s = w->items[k].spec;
+
+        if (!w->items[k].i)
+            continue;
+        s.tenant = tenant_again(w, a, s.tenant);
+        s.had_work = w->items[k].i->work;
+        s.had_ms = w->items[k].i->run_ms;
+        a->items[k] = plan_add(a->q, &s);
+    }
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i && w->items[k].i->nplaces &&
+            !item_runs(w->items[k].i) && start_again(w, a, k))
+            plan_left(a->q, a->items[k], true, 0);
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i)
+            plan_hold(a->q, a->items[k], true);
+    for (;;) {
+        unsigned first = ITEMS;
+
+        for (unsigned k = 0; k < ITEMS; k++)
+            if (w->items[k].i && !done[k] &&
+                (first == ITEMS || stood_before(&w->items[k],
+                                                &w->items[first])))
+                first = k;
+        if (first == ITEMS)
+            break;
+        done[first] = true;
+        stand_again(w, a, first);
+    }
+    plan_tick(a->q, w->now);
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i)
+            level_again(a->q, a->items[k], w->items[k].i);
+    for (unsigned k = 0; k < TENANTS; k++) {
+        uint64_t at = 0;
+        double usage;
+
+        if (!w->tenant[k])
+            continue;
+        usage = plan_tenant_usage(w->p, w->tenant[k], &at);
+        plan_tenant_load(a->q, a->tenant[k], usage, at);
+    }
+}
+
+/* ---- what was promised, told again ---- */
+
+static struct plan_item *item_again(const struct world *w,
+                                    const struct again *a,
+                                    const struct plan_item *i)
+{
+    const struct titem *t = plan_owner(i);
+
+    return a->items[t - w->items];
+}
+
+static void place_again(const struct world *w, const struct again *a,
+                        struct plan_place *at)
+{
+    const struct tnode *t = plan_node_owner(at->node);
+
+    at->node = a->nodes[t - w->nodes];
+}
+
+static struct plan_place *places_again(const struct world *w,
+                                       const struct again *a,
+                                       const struct plan_place *list,
+                                       uint32_t n)
+{
+    struct plan_place *ret = mem_dup(list, n * sizeof *list);
+
+    for (uint32_t k = 0; k < n; k++) {
+        place_again(w, a, &ret[k]);
+        ret[k].node->promised++;
+    }
+    return ret;
+}
+
+static void claim_again(const struct world *w, const struct again *a,
+                        const struct claim *c, struct claim **at)
+{
+    struct claim *d = mem_dup(c, sizeof *c);
+
+    d->next = NULL;
+    d->claimant = item_again(w, a, c->claimant);
+    d->places = places_again(w, a, c->places, c->nplaces);
+    d->victims = mem_dup(c->victims, c->nvictims * sizeof *c->victims);
+    for (uint32_t k = 0; k < d->nvictims; k++) {
+        d->victims[k].item = item_again(w, a, d->victims[k].item);
+        if (d->victims[k].moves)
+            place_again(w, a, &d->victims[k].to);
+    }
+    *at = d;
+    a->q->rooms->nclaims++;
+}
+
+static void reservation_again(const struct world *w, const struct again *a,
+                              const struct reservation *r)
+{
+    struct reservation *s = mem_dup(r, sizeof *r);
+    struct promises *o = a->q->promises;
+
+    s->item = item_again(w, a, r->item);
+    s->item->reserved = s;
+    s->places = places_again(w, a, r->places, r->nplaces);
+    s->tried = 0;
+    o->list = mem_grow(o->list, o->count + 1u, sizeof *o->list);
+    o->list[o->count++] = s;
+}
+
+/* Room that is being made or kept for somebody follows from what was said, and
+ * not from where everybody stands: it is part of the state.
+ */
+static void promises_again(struct world *w, struct again *a)
+{
+    struct claim **at = &a->q->rooms->claims;
+
+    for (unsigned k = 0; k < WINDOWS; k++) {
+        const struct twindow *v = &w->windows[k];
+
+        if (v->there)
+            make_window(w, a->q, v, a->nodes[v->node],
+                        v->tenant < 0 ? NULL : a->tenant[v->tenant]);
+    }
+    for (const struct claim *c = w->p->rooms->claims; c; c = c->next) {
+        claim_again(w, a, c, at);
+        at = &(*at)->next;
+    }
+    for (uint32_t k = 0; k < w->p->promises->count; k++)
+        reservation_again(w, a, w->p->promises->list[k]);
+    for (unsigned k = 0; k < ITEMS; k++) {
+        const struct plan_item *i = w->items[k].i;
+
+        if (i && i->state == ITEM_LEAVING)
+            plan_leaving(a->q, a->items[k],
+                         i->claimant ? item_again(w, a, i->claimant) : NULL);
+    }
+}
+
+static uint64_t order_of(const struct plan_item *i)
+{
+    return i ? i->order : 0;
+}
+
+static bool same_places(const struct plan_decision *d,
+                        const struct plan_decision *e)
+{
+    if (d->nplaces != e->nplaces)
+        return false;
+    for (uint32_t k = 0; k < d->nplaces; k++) {
+        const struct plan_place *a = &d->places[k], *b = &e->places[k];
+
+        if (strcmp(a->node->name, b->node->name) != 0 ||
+            a->part != b->part || a->ndevices != b->ndevices ||
+            memcmp(a->device, b->device,
+                   a->ndevices * sizeof a->device[0]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void describe(const struct plan_decision *d, bool any, char *buf,
+                     size_t size)
+{
+    if (!any)
+        (void) snprintf(buf, size, "nothing");
+    else
+        (void) snprintf(buf, size, "%u of %" PRIu64 " for %" PRIu64
+                        " (cause %u) at %s:%u, %u places", d->what,
+                        order_of(d->item), order_of(d->claimant), d->cause,
+                        d->nplaces ? d->places[0].node->name : "-",
+                        d->nplaces ? d->places[0].device[0] : 0u, d->nplaces);
+}
+
+static void judge_again(struct world *w, const struct plan_decision *d,
+                        bool any)
+{
+    struct plan_decision e;
+    struct again a = { 0 };
+    char one[160], two[160];
+    bool again;
+
+    make_again(w, &a);
+    items_again(w, &a);
+    promises_again(w, &a);
+    again = plan_next(a.q, &e);
+    if (again != any || (any && (d->what != e.what || d->cause != e.cause ||
+        d->how != e.how || order_of(d->item) != order_of(e.item) ||
+        order_of(d->claimant) != order_of(e.claimant) ||
+        !same_places(d, &e)))) {
+        describe(d, any, one, sizeof one);
+        describe(&e, again, two, sizeof two);
+        WRONG(w, "decides %s; made anew: %s", one, two);
+    }
+    plan_free(a.q);
+}

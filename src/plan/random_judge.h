@@ -1,0 +1,221 @@
+#pragma once
+
+#include "plan/random_world.h"
+
+/* random_judge - is a decision allowed?  Worked out from what the test knows of
+ * its world, and not with the plan's own indexes.  Included once.
+ */
+
+/* What others have of a node. */
+struct others {
+    uint64_t cpu, memory;
+    uint32_t device[DEVICES];
+};
+
+static void add_places(struct others *o, const struct titem *t,
+                       const struct plan_node *n,
+                       const struct plan_place *list, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        const struct plan_need *need = &t->parts[list[k].part].need;
+
+        if (list[k].node != n)
+            continue;
+        o->cpu += need->cpu_milli;
+        o->memory += need->memory;
+        for (uint32_t d = 0; d < list[k].ndevices; d++)
+            o->device[list[k].device[d]] += need->gpu_milli < 1000 ?
+                                            need->gpu_milli : 1000;
+    }
+}
+
+static void count_others(const struct world *w, const struct titem *but,
+                         const struct plan_node *n, struct others *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    for (unsigned k = 0; k < ITEMS; k++) {
+        const struct titem *t = &w->items[k];
+        const struct plan_place *list;
+        uint32_t count;
+
+        if (!t->i || t == but)
+            continue;
+        count = plan_places(t->i, &list);
+        if (plan_state(t->i) == ITEM_RUNNING ||
+            plan_state(t->i) == ITEM_LEAVING) {
+            add_places(ret, t, n, list, count);
+            continue;
+        }
+        for (uint32_t r = 0; r < count; r++)
+            if (list[r].node == n)
+                ret->memory += item_bytes(t->i, &list[r]);
+    }
+}
+
+static bool is_below(const struct plan_tenant *t, const struct plan_tenant *of)
+{
+    while (t && t != of)
+        t = t->parent;
+    return t != NULL;
+}
+
+static void judge_node(struct world *w, const struct titem *t,
+                       const struct tnode *n, const struct plan_decision *d)
+{
+    struct others o;
+
+    count_others(w, t, n->n, &o);
+    add_places(&o, t, n->n, d->places, d->nplaces);
+    if (o.cpu > n->cpus * 1000 || o.memory > n->memory)
+        WRONG(w, "start of %" PRIu64 ": %s has no such CPUs or memory",
+              t->spec.order, n->name);
+    for (uint32_t k = 0; k < DEVICES; k++)
+        if (o.device[k] > (k < n->devices ? 1000 : 0))
+            WRONG(w, "start of %" PRIu64 ": device %u of %s is full",
+                  t->spec.order, k, n->name);
+    for (unsigned k = 0; k < WINDOWS; k++) {
+        const struct twindow *v = &w->windows[k];
+
+        if (v->there && n == &w->nodes[v->node] && v->from <= w->now &&
+            w->now < v->to && (v->tenant < 0 ||
+            !is_below(t->spec.tenant, w->tenant[v->tenant])))
+            WRONG(w, "start of %" PRIu64 ": a window keeps %s",
+                  t->spec.order, n->name);
+    }
+}
+
+static void judge_place(struct world *w, const struct titem *t,
+                        const struct plan_place *at)
+{
+    const struct tnode *n = plan_node_owner(at->node);
+    const struct plan_need *need = &t->parts[at->part].need;
+
+    if (at->node != n->n && n->n)
+        WRONG(w, "start of %" PRIu64 ": no such node", t->spec.order);
+    if (!n->open || (need->nlabels && need->labels[0] != LABELS[n->label]) ||
+        (need->nmodels && at->ndevices &&
+         need->models[0] != MODELS[n->model]))
+        WRONG(w, "start of %" PRIu64 ": %s is closed or will not do",
+              t->spec.order, n->name);
+    if (at->ndevices != (need->gpu_milli + 999) / 1000)
+        WRONG(w, "start of %" PRIu64 ": %u devices", t->spec.order,
+              at->ndevices);
+    for (uint32_t k = 0; k < at->ndevices; k++)
+        if (at->device[k] >= n->devices || !n->device_open[at->device[k]])
+            WRONG(w, "start of %" PRIu64 ": a closed device", t->spec.order);
+}
+
+static void judge_whole(struct world *w, const struct titem *t,
+                        const struct plan_decision *d)
+{
+    for (uint32_t q = 0; q < t->spec.nparts; q++) {
+        uint32_t ranks = 0;
+
+        for (uint32_t k = 0; k < d->nplaces; k++)
+            ranks += d->places[k].part == q;
+        if (ranks < t->parts[q].count || ranks > t->parts[q].max)
+            WRONG(w, "start of %" PRIu64 ": %u ranks of part %u",
+                  t->spec.order, ranks, q);
+    }
+    for (uint32_t k = 1; k < d->nplaces; k++)
+        if (t->spec.one_pool && strcmp(d->places[k].node->pool,
+                                       d->places[0].node->pool) != 0)
+            WRONG(w, "start of %" PRIu64 ": in two pools", t->spec.order);
+}
+
+/* What the tenant and those above would hold, counted from the items. */
+static void judge_limits(struct world *w, const struct titem *t,
+                         const struct plan_decision *d)
+{
+    for (const struct plan_tenant *of = t->spec.tenant; of; of = of->parent) {
+        uint64_t held = 0, more;
+
+        for (uint32_t k = 0; k < d->nplaces; k++)
+            held += t->parts[d->places[k].part].need.gpu_milli;
+        more = held;
+        for (unsigned k = 0; k < ITEMS; k++) {
+            const struct titem *o = &w->items[k];
+            const struct plan_place *list;
+            uint32_t count;
+
+            if (!o->i || (plan_state(o->i) != ITEM_RUNNING &&
+                          plan_state(o->i) != ITEM_LEAVING) ||
+                !is_below(o->spec.tenant, of))
+                continue;
+            count = plan_places(o->i, &list);
+            for (uint32_t r = 0; r < count; r++)
+                held += o->parts[list[r].part].need.gpu_milli;
+        }
+        if ((more > 0 && held > of->max_milli) || of->stopped)
+            WRONG(w, "start of %" PRIu64 ": %s may not hold %" PRIu64,
+                  t->spec.order, of->name, held);
+    }
+}
+
+static void judge_start(struct world *w, const struct plan_decision *d)
+{
+    const struct titem *t = plan_owner(d->item);
+    const struct plan_place *was;
+    uint32_t n = plan_places(d->item, &was);
+
+    if (plan_never(w->p, d->item) != REASON_NONE)
+        WRONG(w, "start of %" PRIu64 ", which is never to start: %s",
+              t->spec.order, plan_reason_name(plan_never(w->p, d->item)));
+    if (!in_line(t))
+        WRONG(w, "start of %" PRIu64 " while %u", t->spec.order,
+              plan_state(d->item));
+    for (uint32_t k = 0; k < d->nplaces; k++)
+        judge_place(w, t, &d->places[k]);
+    for (unsigned k = 0; k < NODES; k++)
+        if (w->nodes[k].n)
+            for (uint32_t r = 0; r < d->nplaces; r++)
+                if (d->places[r].node == w->nodes[k].n) {
+                    judge_node(w, t, &w->nodes[k], d);
+                    break;
+                }
+    judge_whole(w, t, d);
+    judge_limits(w, t, d);
+    for (uint32_t k = 0; k < n; k++)
+        if (!was[k].node->roams &&
+            (d->nplaces != n || d->places[k].node != was[k].node))
+            WRONG(w, "start of %" PRIu64 ": away from its state",
+                  t->spec.order);
+}
+
+static void judge_evict(struct world *w, const struct plan_decision *d)
+{
+    const struct titem *t = plan_owner(d->item), *c;
+    const struct plan_place *list;
+    uint32_t n = plan_places(d->item, &list);
+
+    if (plan_state(d->item) != ITEM_RUNNING ||
+        t->spec.yield == YIELD_NEVER)
+        WRONG(w, "eviction of %" PRIu64 " who never leaves", t->spec.order);
+    for (uint32_t k = 0; d->how == YIELD_SUSPEND && k < n; k++) {
+        struct others o;
+
+        count_others(w, t, list[k].node, &o);
+        for (uint32_t r = 0; r < n; r++)
+            if (list[r].node == list[k].node)
+                o.memory += item_bytes(d->item, &list[r]);
+        if (!list[k].node->suspends || o.memory > list[k].node->memory)
+            WRONG(w, "%" PRIu64 " cannot be suspended on %s", t->spec.order,
+                  list[k].node->name);
+    }
+    if (d->cause == EVICT_WINDOW)
+        return;
+    if (!d->claimant) {
+        WRONG(w, "eviction of %" PRIu64 " for nobody", t->spec.order);
+        return;
+    }
+    c = plan_owner(d->claimant);
+    if (!in_line(c))
+        WRONG(w, "eviction of %" PRIu64 " for one who does not wait",
+              t->spec.order);
+    if (d->cause != EVICT_MOVE && c->spec.priority < t->spec.priority)
+        WRONG(w, "eviction of %" PRIu64 " for a lower priority: %s",
+              t->spec.order, plan_cause_name(d->cause));
+    if (d->cause == EVICT_PRIORITY && c->spec.priority <= t->spec.priority)
+        WRONG(w, "eviction of %" PRIu64 ": the priority is the same",
+              t->spec.order);
+}
