@@ -31,6 +31,7 @@ static void copy_learned(struct world *w, struct plan *q)
 
 struct again {
     struct plan *q;
+    struct predict *own;               /* q's, while it reads the other's */
     struct plan_node *nodes[NODES];
     struct plan_tenant *tenant[TENANTS];
     struct plan_item *items[ITEMS];
@@ -46,12 +47,19 @@ static struct plan_tenant *tenant_again(const struct world *w,
     return NULL;
 }
 
-/* Nodes and tenants; nodes in another order, which must not matter. */
-static void make_again(struct world *w, struct again *a)
+/* Nodes and tenants; nodes in another order, which must not matter.  What was
+ * learned is copied, or, as that takes long, read where it is.
+ */
+static void make_again(struct world *w, struct again *a, bool copy)
 {
     a->q = plan_new();
     plan_set_policy(a->q, &w->policy);
-    copy_learned(w, a->q);
+    if (copy) {
+        copy_learned(w, a->q);
+    } else {
+        a->own = a->q->predict;
+        a->q->predict = w->p->predict;
+    }
     for (unsigned k = 0; k < TENANTS; k++) {
         struct plan_tenant_spec s = w->tenants[k];
 
@@ -147,6 +155,7 @@ static void items_again(struct world *w, struct again *a)
         s.had_work = w->items[k].i->work;
         s.had_ms = w->items[k].i->run_ms;
         a->items[k] = plan_add(a->q, &s);
+        plan_progress(a->q, a->items[k], (double) w->items[k].i->progress);
     }
     for (unsigned k = 0; k < ITEMS; k++)
         if (w->items[k].i && w->items[k].i->nplaces &&
@@ -248,13 +257,8 @@ static void reservation_again(const struct world *w, const struct again *a,
     o->list[o->count++] = s;
 }
 
-/* Room that is being made or kept for somebody follows from what was said, and
- * not from where everybody stands: it is part of the state.
- */
-static void promises_again(struct world *w, struct again *a)
+static void windows_again(struct world *w, struct again *a)
 {
-    struct claim **at = &a->q->rooms->claims;
-
     for (unsigned k = 0; k < WINDOWS; k++) {
         const struct twindow *v = &w->windows[k];
 
@@ -262,12 +266,25 @@ static void promises_again(struct world *w, struct again *a)
             make_window(w, a->q, v, a->nodes[v->node],
                         v->tenant < 0 ? NULL : a->tenant[v->tenant]);
     }
+}
+
+/* Room that is being made or kept for somebody follows from what was said, and
+ * not from where everybody stands: it is part of the state.
+ */
+static void promises_again(struct world *w, struct again *a)
+{
+    struct claim **at = &a->q->rooms->claims;
+
     for (const struct claim *c = w->p->rooms->claims; c; c = c->next) {
         claim_again(w, a, c, at);
         at = &(*at)->next;
     }
     for (uint32_t k = 0; k < w->p->promises->count; k++)
         reservation_again(w, a, w->p->promises->list[k]);
+}
+
+static void leaving_again(struct world *w, struct again *a)
+{
     for (unsigned k = 0; k < ITEMS; k++) {
         const struct plan_item *i = w->items[k].i;
 
@@ -320,9 +337,11 @@ static void judge_again(struct world *w, const struct plan_decision *d,
     char one[160], two[160];
     bool again;
 
-    make_again(w, &a);
+    make_again(w, &a, w->step % 16 == 0);
     items_again(w, &a);
+    windows_again(w, &a);
     promises_again(w, &a);
+    leaving_again(w, &a);
     again = plan_next(a.q, &e);
     if (again != any || (any && (d->what != e.what || d->cause != e.cause ||
         d->how != e.how || order_of(d->item) != order_of(e.item) ||
@@ -332,5 +351,36 @@ static void judge_again(struct world *w, const struct plan_decision *d,
         describe(&e, again, two, sizeof two);
         WRONG(w, "decides %s; made anew: %s", one, two);
     }
+    if (a.own)
+        a.q->predict = a.own;
     plan_free(a.q);
+}
+
+/* The plan is lost and made anew from the records.  Reservations are forgotten,
+ * and claims are made again as those are told of who are leaving.
+ */
+static void restart(struct world *w)
+{
+    struct again a = { 0 };
+
+    make_again(w, &a, true);
+    items_again(w, &a);
+    windows_again(w, &a);
+    leaving_again(w, &a);
+    for (unsigned k = 0; k < ITEMS; k++) {
+        struct titem *t = &w->items[k];
+
+        t->spec.tenant = t->i ? tenant_again(w, &a, t->spec.tenant) : NULL;
+        if (t->i)
+            item_policy(a.q, a.items[k]);
+    }
+    for (unsigned k = 0; k < TENANTS; k++)
+        w->tenants[k].parent = tenant_again(w, &a, w->tenants[k].parent);
+    plan_free(w->p);
+    w->p = a.q;
+    memcpy(w->tenant, a.tenant, sizeof w->tenant);
+    for (unsigned k = 0; k < NODES; k++)
+        w->nodes[k].n = a.nodes[k];
+    for (unsigned k = 0; k < ITEMS; k++)
+        w->items[k].i = a.items[k];
 }

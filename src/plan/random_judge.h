@@ -103,6 +103,8 @@ static void judge_place(struct world *w, const struct titem *t,
     for (uint32_t k = 0; k < at->ndevices; k++)
         if (at->device[k] >= n->devices || !n->device_open[at->device[k]])
             WRONG(w, "start of %" PRIu64 ": a closed device", t->spec.order);
+    if (at->ndevices > 0 && need->gpu_memory > n->gpu_memory)
+        WRONG(w, "start of %" PRIu64 ": devices too small", t->spec.order);
 }
 
 static void judge_whole(struct world *w, const struct titem *t,

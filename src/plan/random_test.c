@@ -118,7 +118,10 @@ static void step(struct world *w)
         change_node(w);
         break;
     case 2:
-        set_tenant(w);
+        if (draw(w, 8) == 0)
+            remove_tenant(w);
+        else
+            set_tenant(w);
         break;
     case 3:
         if (draw(w, 4) == 0)
@@ -130,7 +133,10 @@ static void step(struct world *w)
         add_item(w);
         break;
     case 8: case 9:
-        change_item(w);
+        if (draw(w, 16) == 0)
+            restart(w);
+        else
+            change_item(w);
         break;
     case 10: case 11:
         w->now += draw(w, 300000);

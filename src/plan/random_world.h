@@ -29,7 +29,7 @@ struct tnode {
     char name[8];
     unsigned model, pool, domain, label;
     uint32_t devices;
-    uint64_t cpus, memory;
+    uint64_t cpus, memory, gpu_memory;
     bool open, suspends, roams;
     bool device_open[DEVICES];
 };
@@ -84,7 +84,7 @@ static struct plan_node *make_node(struct plan *p, struct tnode *t)
     struct plan_node *n;
 
     for (uint32_t k = 0; k < t->devices; k++)
-        list[k] = (struct plan_device) { MODELS[t->model], 80 * GIB };
+        list[k] = (struct plan_device) { MODELS[t->model], t->gpu_memory };
     n = plan_node_add(p, &(struct plan_node_spec) {
         .name = t->name, .pool = POOLS[t->pool], .domain = DOMAINS[t->domain],
         .labels = &LABELS[t->label], .nlabels = 1, .cpu_milli = t->cpus * 1000,
@@ -146,6 +146,7 @@ static void add_node(struct world *w)
         .domain = (unsigned) draw(w, 3), .label = (unsigned) draw(w, 2),
         .devices = (uint32_t) draw(w, DEVICES + 1), .cpus = 4 + draw(w, 12),
         .memory = (64 + draw(w, 256)) * GIB, .open = draw(w, 8) > 0,
+        .gpu_memory = (draw(w, 4) ? 80 : 40) * GIB,
         .suspends = draw(w, 4) > 0,
     };
     t->roams = t->suspends && draw(w, 2);
@@ -155,21 +156,57 @@ static void add_node(struct world *w)
     t->n = make_node(w->p, t);
 }
 
-/* Has somebody a place or state there? */
-static bool in_use(const struct world *w, const struct plan_node *n)
+/* Has it a place or state there? */
+static bool is_on(const struct titem *t, const struct plan_node *n)
+{
+    const struct plan_place *list;
+    uint32_t count = t->i ? plan_places(t->i, &list) : 0;
+
+    for (uint32_t r = 0; r < count; r++)
+        if (list[r].node == n)
+            return true;
+    return false;
+}
+
+/* Its state is lost: the like of it, which has to begin again. */
+static void begin_again(struct world *w, struct titem *t)
+{
+    bool held = plan_state(t->i) == ITEM_HELD;
+
+    plan_end(w->p, t->i, false);
+    t->turn = ++w->turns;
+    t->i = plan_add(w->p, &t->spec);
+    plan_hold(w->p, t->i, true);       /* its wait counts from now on */
+    if (!held)
+        plan_hold(w->p, t->i, false);
+}
+
+/* The node is lost with all that is there, as without a word. */
+static void lose_node(struct world *w, struct tnode *t)
 {
     for (unsigned k = 0; k < ITEMS; k++) {
-        const struct plan_place *list;
-        uint32_t count;
+        struct titem *i = &w->items[k];
 
-        if (!w->items[k].i)
+        if (!is_on(i, t->n))
             continue;
-        count = plan_places(w->items[k].i, &list);
-        for (uint32_t r = 0; r < count; r++)
-            if (list[r].node == n)
-                return true;
+        if (plan_state(i->i) == ITEM_RUNNING ||
+            plan_state(i->i) == ITEM_LEAVING) {
+            i->turn = ++w->turns;
+            plan_left(w->p, i->i, false, 0);
+        } else {
+            begin_again(w, i);
+        }
     }
-    return false;
+    for (unsigned k = 0; k < WINDOWS; k++) {
+        struct twindow *v = &w->windows[k];
+
+        if (!v->there || v->node != (unsigned) (t - w->nodes))
+            continue;
+        plan_window_remove(w->p, v->name);
+        v->there = false;
+    }
+    plan_node_remove(w->p, t->n);
+    t->n = NULL;
 }
 
 static void change_node(struct world *w)
@@ -187,17 +224,8 @@ static void change_node(struct world *w)
         d = (uint32_t) draw(w, t->devices);
         t->device_open[d] = !t->device_open[d];
         plan_device_open(w->p, t->n, d, t->device_open[d]);
-    } else if (!in_use(w, t->n)) {
-        for (unsigned k = 0; k < WINDOWS; k++) {
-            struct twindow *v = &w->windows[k];
-
-            if (!v->there || v->node != (unsigned) (t - w->nodes))
-                continue;
-            plan_window_remove(w->p, v->name);
-            v->there = false;
-        }
-        plan_node_remove(w->p, t->n);
-        t->n = NULL;
+    } else {
+        lose_node(w, t);
     }
 }
 
@@ -217,6 +245,20 @@ static void set_tenant(struct world *w)
     s->max_milli = draw(w, 3) ? PLAN_UNLIMITED : draw(w, 10) * 1000;
     s->stopped = draw(w, 10) == 0;
     w->tenant[k] = plan_tenant_set(w->p, s);
+}
+
+static void remove_tenant(struct world *w)
+{
+    uint64_t k = draw(w, TENANTS);
+    struct plan_tenant *t = w->tenant[k];
+
+    if (!t || t->items > 0 || t->children > 0)
+        return;
+    plan_tenant_remove(w->p, t);
+    w->tenant[k] = NULL;
+    for (unsigned v = 0; v < WINDOWS; v++)
+        if (w->windows[v].tenant == (int) k)
+            w->windows[v].tenant = -1;
 }
 
 static void set_window(struct world *w)
@@ -250,7 +292,8 @@ static void draw_part(struct world *w, struct titem *t, struct plan_part *q)
 
     *q = (struct plan_part) {
         .need = { .gpu_milli = sizes[draw(w, array_size(sizes))],
-                  .cpu_milli = draw(w, 6) * 500, .memory = draw(w, 32) * GIB },
+                  .cpu_milli = draw(w, 6) * 500, .memory = draw(w, 32) * GIB,
+                  .gpu_memory = draw(w, 8) ? 0 : draw(w, 81) * GIB },
         .count = draw(w, 4) ? 1 : 1 + (uint32_t) draw(w, 3),
     };
     q->max = draw(w, 8) ? q->count : q->count + (uint32_t) draw(w, 3);
@@ -336,13 +379,28 @@ static void hold_item(struct world *w, struct titem *t)
     plan_hold(w->p, t->i, !held);
 }
 
+/* A rank ends before the others, or tells how far it is. */
+static void change_runner(struct world *w, struct titem *t)
+{
+    const struct plan_place *list;
+    uint32_t n = plan_places(t->i, &list);
+
+    if (plan_state(t->i) != ITEM_RUNNING &&
+        plan_state(t->i) != ITEM_LEAVING)
+        return;
+    if (n > 1 && draw(w, 2))
+        plan_gave(w->p, t->i, (uint32_t) draw(w, n));
+    else
+        plan_progress(w->p, t->i, (double) draw(w, 100) / 100);
+}
+
 static void change_item(struct world *w)
 {
     struct titem *t = &w->items[draw(w, ITEMS)];
 
     if (!t->i)
         return;
-    switch (draw(w, 8)) {
+    switch (draw(w, 9)) {
     case 0:
         if (in_line(t) || plan_state(t->i) == ITEM_HELD)
             hold_item(w, t);
@@ -365,6 +423,9 @@ static void change_item(struct world *w)
     case 4:
         if (draw(w, 3) == 0)
             end_item(w, t, false);
+        break;
+    case 5:
+        change_runner(w, t);
         break;
     default:
         if (plan_state(t->i) == ITEM_RUNNING ||
