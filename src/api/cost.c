@@ -29,6 +29,7 @@ struct bill {
     json_t *items;
     struct map *tenants;               /* name -> struct sum; by tenant */
     uint64_t since_ms, last;           /* the last id that was seen */
+    uint64_t shown;                    /* and that is in `items` */
     uint32_t seen, want;
     bool by_workload, full, past;
 };
@@ -93,6 +94,7 @@ static int on_workload(uint64_t id, const char *body, size_t len, void *arg)
         json_put_str(o, "workload", json_get_str(row, "id", NULL));
         json_put_str(o, "name", json_get_str(row, "name", NULL));
         (void) json_array_append_new(b->items, o);
+        b->shown = id;
         return 0;
     }
     s = map_get(b->tenants, tenant);
@@ -104,11 +106,16 @@ static int on_workload(uint64_t id, const char *body, size_t len, void *arg)
     return 0;
 }
 
-static int read_workloads(struct bill *b, const char *tenant, struct err *err)
+static int read_workloads(struct bill *b, struct err *err)
 {
-    struct store_workload_query q = { .limit = PAGE, .tenant = tenant };
+    const char *before = call_arg(b->call, "before");
+    struct store_workload_query q = {
+        .limit = PAGE, .tenant = call_arg(b->call, "tenant"),
+    };
     int rc = 0;
 
+    if (before)
+        (void) workload_id_parse(before, &q.before, NULL);
     do {
         b->seen = 0;
         rc = store_workloads(api_store(b->call->api), &q, on_workload, b,
@@ -180,11 +187,13 @@ static void some(struct call *c, uint64_t since_ms, bool by_workload)
         .want = (uint32_t) call_count(c, "limit", 100),
     };
     struct err err = { 0 };
-    int rc = read_workloads(&b, call_arg(c, "tenant"), &err);
+    int rc = read_workloads(&b, &err);
+    char next[24];
 
     take_tenants(&b);
     if (rc == 0) {
-        reply_items(c, b.items, NULL);
+        workload_id_print(b.shown, next, sizeof next);
+        reply_items(c, b.items, b.full ? json_string(next) : NULL);
         return;
     }
     json_decref(b.items);
@@ -201,6 +210,10 @@ void get_cost(struct call *c)
         return;
     if (call_arg(c, "tenant") && !call_tenant(c, call_arg(c, "tenant")))
         return;
+    if (call_arg(c, "before") && !by_workload) {
+        reply_error(c, 422, "before: goes with by=workload");
+        return;
+    }
     if (since_ms || by_workload)
         some(c, since_ms, by_workload);
     else

@@ -120,7 +120,7 @@ static int run_cost(struct cli *c, const void *opts)
     add_arg(&path, "by", o->by);
     add_arg(&path, "tenant", o->tenant);
     add_arg(&path, "since", o->since);
-    rc = call_json(c, "GET", buf_text(&path), NULL, &reply);
+    rc = call_list(c, buf_text(&path), "before", NULL, 0, &reply);
     return rc ? rc : print_items(c, reply, columns, add_row);
 }
 

@@ -256,8 +256,19 @@ def cost(tap, server):
     tap.ok([r["workload"] for r in rows] == [wid] and
            rows[0]["name"] == "dear" and
            abs(rows[0]["cost"] - w["cost"]) < 0.001, "by workload", rows)
+    also = [ours.submit(dict(JOB, gpus=64)).json["id"] for _ in range(2)]
+    page = c.get("/v1/cost", by="workload", tenant="ours", limit=2).json
+    rest = c.get("/v1/cost", by="workload", tenant="ours", limit=2,
+                 before=page["next"]).json
+    tap.ok([r["workload"] for r in page["items"]] == also[::-1] and
+           [r["workload"] for r in rest["items"]] == [wid] and
+           "next" not in rest, "page by page", page, rest)
+    tap.equal(c.get("/v1/cost", before=wid).status, 422,
+              "tenants have no pages")
+    for w64 in also:
+        ours.need("POST", f"/v1/workloads/{w64}/abort", {}, want=202)
     rows = c.get("/v1/cost", since="1h", tenant="ours").json["items"]
-    tap.ok(rows[0]["workloads"] == 1 and
+    tap.ok(rows[0]["workloads"] == 3 and
            abs(rows[0]["cost"] - w["cost"]) < 0.001, "of the last hour", rows)
     tap.equal(c.get("/v1/cost", since="2100-01-01T00:00:00Z",
                     tenant="ours").json["items"], [], "and of none")
