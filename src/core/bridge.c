@@ -139,6 +139,15 @@ void bridge_tenant(struct world *w, struct tenant *t)
 
 /* ---- windows ---- */
 
+static bool window_names(const struct window *v, const char *node)
+{
+    for (size_t k = 0; k < json_array_size(v->nodes); k++)
+        if (strcmp(json_string_value(json_array_get(v->nodes, k)), node) == 0)
+            return true;
+    return false;
+}
+
+/* Nothing is kept while none of its nodes is there. */
 static void window_tell(struct world *w, const struct window *v)
 {
     autofree struct plan_node **nodes = mem_array(w->nblocks + 1u,
@@ -150,13 +159,15 @@ static void window_tell(struct world *w, const struct window *v)
     };
 
     memcpy(pw.name, v->name, sizeof(pw.name));
-    for (size_t k = 0; k < json_array_size(v->nodes); k++)
-        for (uint32_t i = 0; i < w->nblocks; i++)
-            if (strcmp(w->blocks[i]->node, json_string_value(
-                           json_array_get(v->nodes, k))) == 0)
-                nodes[pw.nnodes++] = w->blocks[i]->plan_node;
-    if (pw.nnodes > 0)
-        (void) plan_window_set(w->plan, &pw, NULL);
+    for (uint32_t i = 0; i < w->nblocks; i++)
+        if (window_names(v, w->blocks[i]->node))
+            nodes[pw.nnodes++] = w->blocks[i]->plan_node;
+    if (pw.nnodes > 0) {
+        int rc = plan_window_set(w->plan, &pw, NULL);
+
+        assert(rc == 0);               /* check.c or load.c has looked */
+        (void) rc;
+    }
 }
 
 void bridge_windows(struct world *w)

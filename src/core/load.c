@@ -410,7 +410,9 @@ static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
     for (size_t i = 0; i < n; i++)
         if (placed[i]->stopping || placed[i]->preempting)
             item_leaving(w, placed[i]);
-    bridge_windows(w);
+    rc = load_windows_done(w, err);
+    if (rc < 0)
+        return rc;
     load_meter_done(w);
     if (w->nbudgets > 0)
         budgets_look(w);

@@ -218,6 +218,15 @@ void load_meter_done(struct world *w)
             plan_tenant_load(w->plan, t->plan_tenant, t->usage, t->usage_ms);
 }
 
+static bool all_text(const json_t *list)
+{
+    bool all = json_array_size(list) > 0;
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        all &= json_is_string(json_array_get(list, i));
+    return all;
+}
+
 static int load_window(struct world *w, const char *name, const json_t *body,
                        struct err *err)
 {
@@ -226,7 +235,7 @@ static int load_window(struct world *w, const char *name, const json_t *body,
     struct window *v;
 
     if (!spec_name_valid(name) || strlen(name) >= sizeof(v->name) ||
-        map_get(w->windows, name) || !json_is_array(nodes))
+        map_get(w->windows, name) || !all_text(nodes))
         return bad_row(name, "a window that is there twice, or without nodes",
                        err);
     v = window_make(w, name);
@@ -234,6 +243,21 @@ static int load_window(struct world *w, const char *name, const json_t *body,
     json_array_extend(v->nodes, nodes);
     v->from_ms = json_get_u64(hidden, "from_ms", 0);
     v->to_ms = json_get_u64(hidden, "to_ms", 0);
+    if (v->to_ms <= v->from_ms)
+        return bad_row(name, "a window that ends before it begins", err);
+    return 0;
+}
+
+int load_windows_done(struct world *w, struct err *err)
+{
+    const struct window *v;
+    size_t pos = 0;
+
+    while ((v = map_next(w->windows, &pos, NULL)))
+        if (v->tenant[0] && !world_tenant(w, v->tenant))
+            return bad_row(v->name, "a window of a tenant that is not there",
+                           err);
+    bridge_windows(w);
     return 0;
 }
 

@@ -105,6 +105,62 @@ static void test_window(void)
     close_checked(&s, "window");
 }
 
+/* A row as it stands in the tables, to a world with nothing else. */
+static int load_window(const char *row, struct err *err)
+{
+    struct world *w = world_new();
+    autojson json_t *j = json_loads(row, 0, NULL);
+    int rc = world_load(w, TABLE_META, "window/w", j, NULL, err);
+
+    if (rc == 0)
+        rc = world_loaded(w, 0, 1, err);
+    world_free(w);
+    return rc;
+}
+
+static void test_window_row(void)
+{
+    static const struct {
+        const char *row, *says;
+    } bad[] = {
+        { "{\"nodes\":[\"n\"],\"_\":{\"from_ms\":9,\"to_ms\":9}}",
+          "ends before it begins" },
+        { "{\"nodes\":[],\"_\":{\"from_ms\":1,\"to_ms\":9}}",
+          "without nodes" },
+        { "{\"nodes\":[7],\"_\":{\"from_ms\":1,\"to_ms\":9}}",
+          "without nodes" },
+        { "{\"tenant\":\"x\",\"nodes\":[\"n\"],"
+          "\"_\":{\"from_ms\":1,\"to_ms\":9}}", "of a tenant" },
+    };
+    struct err err = { 0 };
+
+    for (size_t k = 0; k < array_size(bad); k++)
+        ok(load_window(bad[k].row, &err) == -EINVAL &&
+           strstr(err.text, bad[k].says), "%s", err.text);
+    ok(load_window("{\"nodes\":[\"n\"],\"_\":{\"from_ms\":1,"
+                   "\"to_ms\":9}}", &err) == 0, "one whose node is away");
+}
+
+static void test_window_twice(void)
+{
+    struct event e;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 2, "H100", 8);
+    event_init(&e, EVENT_WINDOW_SET);
+    e.data = json_pack("{s:s,s:[s,s,s,s,s,s],s:I,s:I}", "name", "w", "nodes",
+                       "node-b", "node-b", "node-b", "node-b", "node-b",
+                       "node-b", "from_ms", (json_int_t) s.now, "to_ms",
+                       (json_int_t) (s.now + HOUR));
+    ok(sim_event(&s, &e) == 0, "a node that is named twice is kept once");
+    (void) submit_gpu(&s, 1000);
+    ok(sim_state(&s, 1, 0) == TASK_WAITING, "all wait");
+    sim_wait(&s, HOUR);
+    ok(sim_state(&s, 1, 0) == TASK_STARTING, "until it is over");
+    close_checked(&s, "window");
+}
+
 static void test_policy(void)
 {
     struct sim s;
@@ -289,6 +345,8 @@ int main(void)
 {
     test_device();
     test_window();
+    test_window_row();
+    test_window_twice();
     test_policy();
     test_progress();
     test_still();

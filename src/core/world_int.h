@@ -287,5 +287,6 @@ int load_token(struct world *w, const char *key, const json_t *body,
 int load_meta(struct world *w, const char *key, const json_t *body,
               struct err *err);
 int load_tenants_done(struct world *w, struct err *err); /* parents, usage */
+int load_windows_done(struct world *w, struct err *err);
 void load_meter_done(struct world *w);
 int bad_row(const char *key, const char *what, struct err *err);
