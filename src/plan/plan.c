@@ -115,7 +115,6 @@ const char *plan_cause_name(enum plan_cause c)
     static const char *const names[] = {
         [EVICT_PRIORITY] = "priority", [EVICT_QUOTA] = "quota",
         [EVICT_TURN] = "turn", [EVICT_MOVE] = "move",
-        [EVICT_WINDOW] = "window",
     };
 
     return names[c];

@@ -211,7 +211,7 @@ void plan_window_remove(struct plan *p, const char *name);
 
 enum plan_what { PLAN_START, PLAN_EVICT, PLAN_STAGE, PLAN_UNSTAGE };
 enum plan_cause {                      /* of an eviction */
-    EVICT_PRIORITY, EVICT_QUOTA, EVICT_TURN, EVICT_MOVE, EVICT_WINDOW
+    EVICT_PRIORITY, EVICT_QUOTA, EVICT_TURN, EVICT_MOVE
 };
 const char *plan_cause_name(enum plan_cause c);
 

@@ -121,7 +121,7 @@ static void test_usage(void)
 static void test_names(void)
 {
     ok(strcmp(plan_cause_name(EVICT_PRIORITY), "priority") == 0 &&
-       strcmp(plan_cause_name(EVICT_WINDOW), "window") == 0, "causes");
+       strcmp(plan_cause_name(EVICT_MOVE), "move") == 0, "causes");
     for (unsigned k = 0; k < REASON_COUNT; k++)
         ok(plan_reason_name(k)[0] != '\0', "reason %u has a name", k);
 }

@@ -204,8 +204,6 @@ static void judge_evict(struct world *w, const struct plan_decision *d)
             WRONG(w, "%" PRIu64 " cannot be suspended on %s", t->spec.order,
                   list[k].node->name);
     }
-    if (d->cause == EVICT_WINDOW)
-        return;
     if (!d->claimant) {
         WRONG(w, "eviction of %" PRIu64 " for nobody", t->spec.order);
         return;
