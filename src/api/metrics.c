@@ -140,6 +140,8 @@ static void add_tenants(const struct call *c, struct buf *b)
           "What it costs by the prices of the policy" },
         { "weir_tenant_over_budget", "gauge",
           "1 while nothing new starts for lack of budget" },
+        { "weir_tenant_idle_device_seconds_total", "counter",
+          "Device-time that stood idle while it waited for devices" },
     };
     const struct tenant *t;
 
@@ -151,6 +153,8 @@ static void add_tenants(const struct call *c, struct buf *b)
             const double values[] = {
                 t->used_gpu_milli / 1000.0, (double) t->used_gpu_ms / 1000,
                 (double) t->used_cost_micro / 1e6, t->budget.over,
+                (double) tenant_idle_ms(api_world(c->api), t,
+                                        api_now(c->api)) / 1000,
             };
 
             if (!t->removed && auth_sees(c->api, &c->who, t->name))

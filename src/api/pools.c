@@ -193,6 +193,29 @@ static void put_shares(json_t *o, const struct plan_shares *s)
     put_share(o, "used", s->used, total);
 }
 
+/* Of the tenants that the caller may see. */
+static json_t *tenant_shares(struct call *c, const struct plan_meter *m)
+{
+    const struct world *w = api_world(c->api);
+    json_t *all = json_array();
+    const struct tenant *t;
+    size_t pos = 0;
+
+    while ((t = world_next_tenant(w, &pos))) {
+        uint64_t idle = tenant_idle_ms(w, t, api_now(c->api));
+        json_t *o;
+
+        if (t->removed || !auth_sees(c->api, &c->who, t->name))
+            continue;
+        o = json_object();
+        json_put_str(o, "tenant", t->name);
+        json_put_milli(o, "idle_device_seconds", idle);
+        put_share(o, "wr", idle * 1000, plan_shares_total(&m->devices));
+        json_array_append_new(all, o);
+    }
+    return all;
+}
+
 void get_waste(struct call *c)
 {
     const struct world *w = api_world(c->api);
@@ -207,5 +230,6 @@ void get_waste(struct call *c)
     put_shares(cpus, &m.cpus);
     json_put(o, "cpus", cpus);
     json_put(o, "parts", view_meter_parts(w));
+    json_put(o, "tenants", tenant_shares(c, &m));
     reply_json(c, 200, o);
 }

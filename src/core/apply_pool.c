@@ -264,6 +264,7 @@ void apply_tenant_removed(struct world *w, struct event *e)
     t->dirty = true;
     memset(&t->budget, 0, sizeof(t->budget));
     t->quota_gpu_milli = 0;
+    tenant_keep_waited(t);
     plan_tenant_remove(w->plan, take(t->plan_tenant));
     count_budgets(w);
 }

@@ -65,6 +65,9 @@ int load_tenant(struct world *w, const char *key, const json_t *body,
     t->parent_name = mem_str(json_get_str(body, "parent", NULL));
     t->used_cost_micro = json_get_u64(hidden, "used_cost_micro", 0);
     t->lost_gpu_ms = json_get_u64(hidden, "lost_gpu_ms", 0);
+    t->idle = json_get_u64(hidden, "idle", 0);
+    t->waits = json_object_get(hidden, "idle_mark") != NULL;
+    t->idle_mark = json_get_u64(hidden, "idle_mark", 0);
     t->usage = strtod(json_get_str(hidden, "usage", "0"), NULL);
     t->usage_ms = json_get_u64(hidden, "usage_ms", 0);
     tenant_set_budget(t, budget);
@@ -214,8 +217,11 @@ void load_meter_done(struct world *w)
                                    &w->meter.parts[i].shares);
     w->meter.kept = false;
     while ((t = map_next(w->tenants, &pos, NULL)))
-        if (t->plan_tenant)
+        if (t->plan_tenant) {
             plan_tenant_load(w->plan, t->plan_tenant, t->usage, t->usage_ms);
+            plan_tenant_waited_load(t->plan_tenant, &(struct plan_waited) {
+                                    t->idle, t->idle_mark, t->waits });
+        }
 }
 
 static bool all_text(const json_t *list)

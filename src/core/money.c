@@ -83,6 +83,24 @@ void tenant_hold(struct world *w, struct tenant *t, int64_t milli,
     w->budget_due_ms = 0;
 }
 
+struct plan_waited tenant_waited(const struct tenant *t)
+{
+    struct plan_waited now = { t->idle, t->idle_mark, t->waits };
+
+    if (t->plan_tenant)
+        plan_tenant_waited(t->plan_tenant, &now);
+    return now;
+}
+
+void tenant_keep_waited(struct tenant *t)
+{
+    struct plan_waited now = tenant_waited(t);
+
+    t->idle = now.idle;
+    t->idle_mark = now.mark;
+    t->waits = now.waits;
+}
+
 /* When a tenant's state by its budget changes, if nothing else does. */
 static uint64_t changes_ms(const struct tenant *t, uint64_t now_ms)
 {

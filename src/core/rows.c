@@ -95,6 +95,15 @@ static int give_known(const char *key, const json_t *body, void *arg)
                          (json_t *) (uintptr_t) body) : NULL);
 }
 
+/* Waiting for devices, since its row was given. */
+static bool began_or_ended(const struct tenant *t)
+{
+    struct plan_waited now = tenant_waited(t);
+
+    return now.waits != t->waits || now.mark != t->idle_mark ||
+           now.idle != t->idle;
+}
+
 static int give_pool(struct world *w, const struct giving *g)
 {
     const struct tenant *tn;
@@ -103,7 +112,7 @@ static int give_pool(struct world *w, const struct giving *g)
     int rc = 0;
 
     while (rc == 0 && (tn = map_next(w->tenants, &pos, NULL)))
-        if (tn->dirty)
+        if (tn->dirty || began_or_ended(tn))
             rc = give_named(g, TABLE_TENANT, tn->name,
                             view_tenant_row(w, tn));
     for (uint32_t i = 0; rc == 0 && i < w->nblocks; i++)
@@ -132,8 +141,10 @@ static void all_clean(struct world *w)
     struct task *t;
     size_t pos = 0;
 
-    while ((tn = map_next(w->tenants, &pos, NULL)))
+    while ((tn = map_next(w->tenants, &pos, NULL))) {
         tn->dirty = false;
+        tenant_keep_waited(tn);
+    }
     pos = 0;
     while ((tk = map_next(w->tokens, &pos, NULL)))
         tk->dirty = false;
@@ -162,8 +173,10 @@ static void all_clean(struct world *w)
 int world_rows(struct world *w, world_row_f cb, void *arg)
 {
     struct giving g = { cb, arg };
-    int rc = give_pool(w, &g);
+    int rc;
 
+    sets_sync(w);                      /* who waits is told to the plan */
+    rc = give_pool(w, &g);
     for (struct workload *wl = w->dirty_workloads; rc == 0 && wl;
          wl = wl->dirty_next)
         rc = give_workload(&g, wl);

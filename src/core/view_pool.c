@@ -102,6 +102,7 @@ static void put_exact(json_t *j, const char *key, double value)
 json_t *view_tenant_row(const struct world *w, const struct tenant *t)
 {
     json_t *j = view_tenant(t), *hidden = json_object();
+    const struct plan_waited waited = tenant_waited(t);
     const struct budget *b = &t->budget;
     uint64_t usage_ms = 0;
     double usage = 0;
@@ -115,6 +116,9 @@ json_t *view_tenant_row(const struct world *w, const struct tenant *t)
     view_some(hidden, "used_cost_micro", t->used_cost_micro);
     view_some(hidden, "lost_gpu_ms", t->lost_gpu_ms);
     json_put_u64(hidden, "created_ms", t->created_ms);
+    view_some(hidden, "idle", waited.idle);
+    if (waited.waits)
+        json_put_u64(hidden, "idle_mark", waited.mark);
     put_exact(hidden, "usage", usage);
     json_put_u64(hidden, "usage_ms", usage_ms);
     if (b->period_ms)
@@ -299,6 +303,16 @@ json_t *view_cost(const struct world *w, uint64_t now_ms)
     view_micro(j, "cost", cost);
     json_put(j, "tenants", all);
     return j;
+}
+
+uint64_t tenant_idle_ms(const struct world *w, const struct tenant *t,
+                        uint64_t now_ms)
+{
+    struct plan_waited waited = tenant_waited(t);
+    struct plan_meter m;
+
+    plan_meter_at(w->plan, now_ms, &m);
+    return plan_waited_idle(&waited, &m) / 1000;
 }
 
 void world_meter(const struct world *w, uint64_t now_ms,

@@ -231,6 +231,8 @@ struct tenant {
     uint64_t created_ms;
     uint32_t live;                     /* workloads that have not ended */
     bool removed;
+    bool waits;                        /* of its row, for devices; and what */
+    uint64_t idle, idle_mark;          /* stood idle then: struct plan_waited */
     struct plan_tenant *plan_tenant;   /* the world's own; NULL when removed */
     double usage;                      /* of a loaded row, until it is told */
     uint64_t usage_ms;
@@ -348,6 +350,9 @@ uint64_t budget_spent(const struct tenant *t, uint64_t now_ms); /* millionths */
 /* Since the beginning, in device- and CPU-milliseconds times 1000. */
 void world_meter(const struct world *w, uint64_t now_ms,
                  struct plan_meter *ret);
+/* Device-milliseconds that stood idle while it waited for devices. */
+uint64_t tenant_idle_ms(const struct world *w, const struct tenant *t,
+                        uint64_t now_ms);
 uint32_t world_waiting(const struct world *w);           /* tasks ready but not started */
 
 /* The rows' bodies, made now (caller owns): what the API shows. */

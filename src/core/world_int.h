@@ -260,6 +260,10 @@ void tenant_hold(struct world *w, struct tenant *t, int64_t milli,
                  int64_t price);
 uint64_t budget_due_ms(struct world *w);
 
+/* What stood idle while it waited, as the plan has it. */
+struct plan_waited tenant_waited(const struct tenant *t);
+void tenant_keep_waited(struct tenant *t);         /* its row has it */
+
 /* limit.c: a lease was claimed, or a claimed one ends. */
 void limit_hold(struct workload *wl, const struct lease *l);
 void limit_drop(struct workload *wl, const struct lease *l);

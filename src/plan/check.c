@@ -23,7 +23,7 @@ struct check {
     struct held *held;                 /* by plan_node.index */
     uint32_t *refs, *waiting;          /* by shape.index */
     uint64_t *milli;                   /* by plan_tenant.index */
-    uint32_t *items;
+    uint32_t *items, *wanting;
     size_t nwaiting, nitems, nrunning;
     struct err *err;
 };
@@ -111,6 +111,9 @@ static int check_item(struct check *c, const struct plan_item *i)
     c->items[i->tenant->index]++;
     if (waits(i)) {
         c->nwaiting++;
+        if (i->shape->gpu_milli > 0)
+            for (const struct plan_tenant *t = i->tenant; t; t = t->parent)
+                c->wanting[t->index]++;
         c->waiting[i->shape->index]++;
         if (!i->queue)
             return err_set(c->err, EPROTO, "item %ju: waits in no queue",
@@ -326,6 +329,9 @@ static int check_tenants(struct check *c)
     for (uint32_t k = 0; k < c->p->ntenants; k++) {
         const struct plan_tenant *t = c->p->tenants[k];
 
+        if (t && t->wanting != c->wanting[k])
+            return err_set(c->err, EPROTO, "tenant %s: %u want devices and "
+                           "not %u", t->name, t->wanting, c->wanting[k]);
         if (t && (t->held_milli != c->milli[k] || t->items != c->items[k]))
             return err_set(c->err, EPROTO, "tenant %s: holds %ju and not %ju",
                            t->name, (uintmax_t) t->held_milli,
@@ -371,6 +377,7 @@ int plan_check(const struct plan *p, struct err *err)
     c.waiting = mem_array(p->nshapes + 1, sizeof *c.waiting);
     c.milli = mem_array(p->ntenants + 1, sizeof *c.milli);
     c.items = mem_array(p->ntenants + 1, sizeof *c.items);
+    c.wanting = mem_array(p->ntenants + 1, sizeof *c.wanting);
     rc = check_all(&c);
     free(c.held);
     free(device);
@@ -378,5 +385,6 @@ int plan_check(const struct plan *p, struct err *err)
     free(c.waiting);
     free(c.milli);
     free(c.items);
+    free(c.wanting);
     return rc;
 }

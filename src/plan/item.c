@@ -251,6 +251,8 @@ static void join(struct plan *p, struct plan_item *i, uint8_t level)
         item_level(p, i);
     item_timer(p, i);
     p->waiting++;
+    if (i->shape->gpu_milli > 0)
+        tenant_wants(p, i->tenant, 1);
     line_add(p, i);
 }
 
@@ -263,6 +265,8 @@ static void leave_line(struct plan *p, struct plan_item *i)
     line_remove(p, i);
     heap_remove(&p->timers, i);
     p->waiting--;
+    if (i->shape->gpu_milli > 0)
+        tenant_wants(p, i->tenant, -1);
 }
 
 struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)

@@ -103,6 +103,11 @@ uint64_t meter_idle(const struct plan *p)
     return sum;
 }
 
+uint64_t meter_blocked(const struct plan_meter *m)
+{
+    return m->devices.idle_frag + m->devices.waste;
+}
+
 static void count(struct plan_shares *s, uint64_t held, uint64_t idle,
                   enum demand demand, uint64_t ms)
 {

@@ -157,8 +157,65 @@ static void test_each(void)
     plan_free(p);
 }
 
+static uint64_t idle_of(const struct plan *p, const struct plan_tenant *t)
+{
+    struct plan_waited w;
+    struct plan_meter m;
+
+    plan_tenant_waited(t, &w);
+    plan_meter(p, &m);
+    return plan_waited_idle(&w, &m) / 1000000;
+}
+
+/* Who wants two devices waits while one of them stands idle. */
+static void test_tenants(void)
+{
+    struct plan *p = plan_new();
+    struct plan_tenant *lab, *a, *b;
+    struct plan_item *first, *second_one;
+    struct plan_waited kept;
+
+    lab = plan_tenant_set(p, &(struct plan_tenant_spec) {
+        .name = "lab", .max_milli = PLAN_UNLIMITED });
+    a = plan_tenant_set(p, &(struct plan_tenant_spec) {
+        .name = "a", .parent = lab, .max_milli = PLAN_UNLIMITED });
+    b = plan_tenant_set(p, &(struct plan_tenant_spec) {
+        .name = "b", .max_milli = PLAN_UNLIMITED });
+    (void) add_node(p, "n", "main", "A100");
+    (void) add_item(p, b, 1000, 1);
+    start(p);
+    (void) second(p);
+    ok(idle_of(p, a) == 0 && idle_of(p, lab) == 0, "idle, and nobody waits");
+    first = add_item(p, a, 2000, 1);
+    (void) second(p);
+    second_one = add_item(p, a, 2000, 1);
+    (void) second(p);
+    ok(idle_of(p, a) == 2 && idle_of(p, lab) == 2 && idle_of(p, b) == 0,
+       "a device for two seconds counts for who waits and for those above");
+    plan_end(p, first, false);
+    (void) second(p);
+    ok(idle_of(p, a) == 3, "as long as one of its items waits");
+    plan_hold(p, second_one, true);
+    (void) add_item(p, b, 2000, 1);
+    (void) second(p);
+    ok(idle_of(p, a) == 3 && idle_of(p, lab) == 3 && idle_of(p, b) == 1,
+       "not while it waits for something else; others go on");
+    plan_hold(p, second_one, false);
+    (void) plan_tenant_set(p, &(struct plan_tenant_spec) {
+        .name = "a", .parent = b, .max_milli = PLAN_UNLIMITED });
+    (void) second(p);
+    ok(idle_of(p, a) == 4 && idle_of(p, lab) == 3 && idle_of(p, b) == 2 &&
+       plan_check(p, NULL) == 0, "under another it counts there");
+    plan_tenant_waited(a, &kept);
+    kept.idle += 1000000;
+    plan_tenant_waited_load(a, &kept);
+    ok(idle_of(p, a) == 5, "it goes on from what was loaded");
+    plan_free(p);
+}
+
 int main(void)
 {
+    test_tenants();
     test_shares();
     test_limit();
     test_each();

@@ -303,6 +303,21 @@ void plan_meter_load(struct plan *p, const struct plan_meter *m);
 int plan_meter_load_one(struct plan *p, const char *pool, const char *model,
                         const struct plan_shares *s);
 
+/* Idle while a tenant, or one below it, waited for devices: `idle` (thousandths
+ * of a device times milliseconds), and, while it waits, all that stood idle
+ * while anybody did since that was `mark`.  To keep across restarts.
+ */
+struct plan_waited {
+    uint64_t idle, mark;
+    bool waits;
+};
+void plan_tenant_waited(const struct plan_tenant *t, struct plan_waited *ret);
+void plan_tenant_waited_load(struct plan_tenant *t,
+                             const struct plan_waited *w);
+/* ... up to the time of that meter. */
+uint64_t plan_waited_idle(const struct plan_waited *w,
+                          const struct plan_meter *m);
+
 /* ---- checking ---- */
 
 /* The invariants and every index, worked out from nothing and compared. */

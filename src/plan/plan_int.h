@@ -125,6 +125,8 @@ struct plan_tenant {
     uint64_t quota_milli, max_milli;
     bool stopped;
     uint64_t held_milli;               /* of it and all below */
+    uint32_t wanting;                  /* likewise: items in line for devices */
+    uint64_t idle, idle_mark;          /* see struct plan_waited */
     double usage;                      /* decayed device-ms, at usage_ms */
     uint64_t usage_ms;
     double share;                      /* tenant.c: at share_ms */
@@ -273,6 +275,8 @@ void tenants_init(struct plan *p);
 void tenants_free(struct plan *p);
 void tenant_took(struct plan *p, struct plan_tenant *t, uint64_t milli);
 void tenant_gave(struct plan *p, struct plan_tenant *t, uint64_t milli);
+/* So many more (fewer) of its items stand in line for devices. */
+void tenant_wants(struct plan *p, struct plan_tenant *t, int64_t more);
 /* NULL: it may hold that much more; else the tenant whose limit says no. */
 const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
                                         uint64_t milli);
@@ -386,6 +390,8 @@ void meter_init(struct plan *p);
 void meter_free(struct plan *p);
 void meter_advance(struct plan *p, uint64_t to_ms);
 uint64_t meter_idle(const struct plan *p);         /* devices, thousandths */
+/* ... times milliseconds, so far, while somebody waited for devices. */
+uint64_t meter_blocked(const struct plan_meter *m);
 /* Of what is used: thousandths of devices times ms of getting off and on. */
 void meter_suspending(struct plan *p, uint64_t milli_ms);
 uint16_t meter_cell(struct plan *p, const char *pool, const char *model);

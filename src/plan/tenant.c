@@ -98,6 +98,45 @@ void tenant_gave(struct plan *p, struct plan_tenant *t, uint64_t milli)
     hold(p, t, -(int64_t) milli);
 }
 
+/* ---- what stood idle while it waited ---- */
+
+void tenant_wants(struct plan *p, struct plan_tenant *t, int64_t more)
+{
+    struct plan_meter m;
+    uint64_t now;
+
+    plan_meter(p, &m);
+    now = meter_blocked(&m);
+    for (; t; t = t->parent) {
+        if (t->wanting == 0)
+            t->idle_mark = now;
+        t->wanting = (uint32_t) (t->wanting + more);
+        if (t->wanting == 0)
+            t->idle += now - t->idle_mark;
+    }
+}
+
+void plan_tenant_waited(const struct plan_tenant *t, struct plan_waited *ret)
+{
+    *ret = (struct plan_waited) {
+        .idle = t->idle, .mark = t->wanting ? t->idle_mark : 0,
+        .waits = t->wanting > 0,
+    };
+}
+
+void plan_tenant_waited_load(struct plan_tenant *t,
+                             const struct plan_waited *w)
+{
+    t->idle = w->idle;
+    t->idle_mark = w->mark;
+}
+
+uint64_t plan_waited_idle(const struct plan_waited *w,
+                          const struct plan_meter *m)
+{
+    return w->idle + (w->waits ? meter_blocked(m) - w->mark : 0);
+}
+
 /* ---- limits and order ---- */
 
 const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
@@ -222,11 +261,13 @@ static void move(struct plan *p, struct plan_tenant *t,
         assert(up != t);
     if (t->parent) {
         hold(p, t->parent, -(int64_t) t->held_milli);
+        tenant_wants(p, t->parent, -(int64_t) t->wanting);
         t->parent->children--;
     }
     t->parent = parent;
     if (parent) {
         hold(p, parent, (int64_t) t->held_milli);
+        tenant_wants(p, parent, t->wanting);
         parent->children++;
     }
     set_depth(p, t);

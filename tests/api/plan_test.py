@@ -295,20 +295,49 @@ def cost(tap, server):
            abs(sum(w["cpus"][k] for k in ("used", "waste", "idle_frag",
                                           "idle_nodemand")) - 1) < 1e-6,
            "waste by pool and model, and of CPUs", w)
+    tap.equal([t["tenant"] for t in theirs.get("/v1/waste").json["tenants"]],
+              ["theirs"], "and of one's own tenants")
+
+
+def blocked(tap, server):
+    """Devices stand idle while one waits for more than are free."""
+    c = server.admin
+
+    def idle():
+        return {t["tenant"]: t["idle_device_seconds"]
+                for t in c.get("/v1/waste").json["tenants"]}
+
+    ours = server.token("user", "ours")
+    holds = ours.submit(dict(JOB, gpus=1)).json["id"]
+    until(lambda: c.tasks(holds)[0]["state"] == "starting", "planned")
+    wid = ours.submit(dict(JOB, gpus=4)).json["id"]
+    before = idle()
+    until(lambda: idle()["ours"] > before["ours"], "idle time to be counted")
+    tap.equal(idle()["theirs"], before["theirs"],
+              "idle time counts for who waits alone")
+    for w in (wid, holds):
+        c.need("POST", f"/v1/workloads/{w}/abort", {}, want=202)
+    until(lambda: c.get(f"/v1/workloads/{wid}").json["state"] == "ended",
+          "ended")
+    after = idle()["ours"]
+    m = c.get("/metrics").body.decode()
+    tap.ok('weir_tenant_idle_device_seconds_total{tenant="ours"} ' in m,
+           "metrics have it", m[:500])
+    tap.equal(idle()["ours"], after, "and no longer once nobody waits")
+
+
+PARTS = [(policy, stages, devices, windows, tenants, cost), (blocked,)]
 
 
 def main():
     tap = Tap()
-    with Server() as server:
-        for name in ("ours", "theirs"):
-            server.admin.need("PUT", f"/v1/tenants/{name}", {"members": []},
-                              want=201)
-        policy(tap, server)
-        stages(tap, server)
-        devices(tap, server)
-        windows(tap, server)
-        tenants(tap, server)
-        cost(tap, server)
+    for parts in PARTS:
+        with Server() as server:
+            for name in ("ours", "theirs"):
+                server.admin.need("PUT", f"/v1/tenants/{name}",
+                                  {"members": []}, want=201)
+            for part in parts:
+                part(tap, server)
     return tap.done()
 
 
