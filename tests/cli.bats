@@ -535,6 +535,7 @@ sleeper() {
     up
     "$WEIR" tenant create lab
     "$WEIR" tenant create vision --parent lab --quota 1.5
+    run -2 "$WEIR" tenant set vision --weight 0
     "$WEIR" tenant set vision --budget '100 gpu_hours/month' --weight 3
     "$WEIR" tenant show vision >"$T/out"
     grep -q '^part of  *lab$' "$T/out"
@@ -589,6 +590,8 @@ sleeper() {
     "$WEIR" prioritise "$id/big" -- -9
     "$WEIR" show "$id/big" -o json | json 'o["priority"]' | grep -qx -- -9
     run -2 "$WEIR" prioritise "$id" high
+    run -2 "$WEIR" prioritise "$id" -9
+    [ "$output" = "weir prioritise: unknown option '-9'; a negative number is written after '--'" ]
     run -2 "$WEIR" prioritise "$id" 1001
     run -4 "$WEIR" prioritise "$id/small" 1
     "$WEIR" pause "$id/big"
@@ -626,6 +629,9 @@ sleeper() {
     node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
     run -2 "$WEIR" reserve set repair --nodes "$node"
     run -2 "$WEIR" reserve set repair --nodes "$node" --to soon
+    run -2 "$WEIR" reserve set repair --nodes "$node" --from 3h --to 2h
+    [ "$output" = "weir reserve set: it ends before it begins, or is over already" ]
+    run -2 "$WEIR" reserve set 'a b' --nodes "$node" --to 2h
     run -4 "$WEIR" reserve set repair --nodes elsewhere --to 2h
     "$WEIR" reserve set repair --nodes "$node" --to 2h
     "$WEIR" reserve ls | grep -q "^repair  *nobody .* $node\$"
@@ -659,6 +665,7 @@ sleeper() {
     run -4 "$WEIR" cost --tenant nobody
     run -2 "$WEIR" cost --by moon
     run -2 "$WEIR" cost --since soon
+    run -2 "$WEIR" cost "$id" --by tenant
 }
 
 @test "token: made, used over TLS, revoked" {
@@ -720,4 +727,22 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [ -e /dev/full ] || skip "no /dev/full"
     run -8 bash -c '"$0" pool ls >/dev/full' "$WEIR"
     run -8 bash -c '"$0" run -- seq 100000 >/dev/full' "$WEIR"
+}
+
+@test "sim: bad arguments get one line and status 2" {
+    printf 'submit_s,duration_s,gpus\n0,60,1\n' >"$T/jobs.csv"
+    sim() { "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8 "$@"; }
+    run -0 sim --policy fifo,weir
+    run -2 sim --policy fifo,
+    [[ "$output" = "weir sim run: --policy '': there are fifo,"* ]]
+    run -2 sim --policy fifo --muri
+    [ "$output" = "weir sim run: --muri is for srtf, srsf and las, not for fifo" ]
+    run -2 "$WEIR" sim run --trace "$T/none.csv" --nodes 1x8 --policy fifo
+    [ "$output" = "weir sim run: there is no file '$T/none.csv' here" ]
+    run -2 "$WEIR" sim mixed --duty 0
+    [ "$output" = "weir sim mixed: --duty: expected more than 0" ]
+    run -2 "$WEIR" sim dag "$T/jobs.csv" --slots 0
+    printf 'weir: 1\n' >"$T/if.yaml"
+    run -3 "$WEIR" sim --from-live here --what-if "$T/if.yaml"
+    [[ "$output" = *"unknown key 'weir'; there are nodes, without, tenants, policy" ]]
 }

@@ -85,6 +85,8 @@ int call_refused(const struct cli *c, int status, const char *body, size_t len)
     if (json_read(body, len, CLIENT_BODY_MAX, &j, NULL) < 0)
         return cli_fail(c, code, "the server answered %d", status);
     problems = json_object_get(j, "problems");
+    if (status == 422 && !problems)    /* of arguments, not of a document */
+        code = CLI_USAGE;
     if (json_array_size(problems) > 0 && !c->muted) {
         print_problems(problems);
         return cli_fail(c, code, "the document is refused: %zu problem%s",

@@ -1,11 +1,13 @@
 #include "cli/cli.h"
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "net/client.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +53,17 @@ void cli_note(const struct cli *c, const char *fmt, ...)
     va_start(ap, fmt);
     say(c, fmt, ap);
     va_end(ap);
+}
+
+int cli_read(const struct cli *c, const char *path, size_t max, char **ret,
+             size_t *ret_len)
+{
+    struct err err;
+    int rc = fs_read(path, max, ret, ret_len, &err);
+
+    if (rc == -ENOENT)
+        return cli_fail(c, CLI_USAGE, "there is no file '%s' here", path);
+    return rc < 0 ? cli_fail(c, CLI_USAGE, "%s", err.text) : 0;
 }
 
 int cli_connect(struct cli *c)

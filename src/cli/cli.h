@@ -33,8 +33,11 @@ enum cli_exit {
  *     FLAG: bool; TEXT: const char *; LIST: struct opt_list; else uint64_t.
  */
 enum opt_kind {
-    OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_COUNT, OPT_MILLI, OPT_BYTES,
-    OPT_DURATION, OPT_END
+    OPT_FLAG, OPT_TEXT, OPT_LIST,
+    /* More than 0, which reads as not given; and those that may be 0. */
+    OPT_COUNT, OPT_MILLI, OPT_BYTES, OPT_DURATION,
+    OPT_COUNT_0, OPT_MILLI_0, OPT_DURATION_0,
+    OPT_END
 };
 struct opt {
     const char *name;
@@ -103,6 +106,11 @@ void cli_note(const struct cli *c, const char *fmt, ...)
 
 /* Make a text from elsewhere one line that does not steer the terminal. */
 void cli_tame(char *s);
+
+/* The file that an argument names; 0, or an exit status after saying why not.
+ */
+int cli_read(const struct cli *c, const char *path, size_t max, char **ret,
+             size_t *ret_len);
 
 /* Make loop and client; 0, or an exit status after saying why. */
 int cli_connect(struct cli *c);

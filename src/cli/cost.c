@@ -109,6 +109,9 @@ static int run_cost(struct cli *c, const void *opts)
     uint64_t ms;
     int rc;
 
+    if (c->nargs && (o->by || o->tenant || o->since))
+        return cli_fail(c, CLI_USAGE, "of one workload it is by task: --by, "
+                        "--tenant and --since go without one");
     if (c->nargs)
         return cost_of_tasks(c, c->args[0]);
     if (o->since && quantity_duration(o->since, &ms, NULL) < 0 &&

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define SECOND UINT64_C(1000)
 #define MINUTE (60 * SECOND)
@@ -53,6 +54,22 @@ const char *human_span(uint64_t ms, char *buf)
         return two(buf, ms, MINUTE, 'm', SECOND, 's');
     (void) snprintf(buf, HUMAN_SIZE, "%" PRIu64 ".%" PRIu64 "s", ms / SECOND,
                     ms % SECOND / 100);
+    return buf;
+}
+
+const char *human_clock(uint64_t ms, uint64_t now_ms, char *buf)
+{
+    time_t s = (time_t) (ms / SECOND), n = (time_t) (now_ms / SECOND);
+    struct tm tm, now;
+    bool same;
+
+    buf[0] = '\0';
+    if (ms == 0 || !localtime_r(&s, &tm) || !localtime_r(&n, &now))
+        return buf;
+    same = tm.tm_year == now.tm_year;
+    if (strftime(buf, HUMAN_SIZE, same ? "%a %d %b %H:%M:%S"
+                                       : "%a %d %b %Y %H:%M:%S", &tm) == 0)
+        buf[0] = '\0';
     return buf;
 }
 

@@ -14,6 +14,10 @@ enum { HUMAN_SIZE = 32 };
 const char *human_age(uint64_t ms, char *buf);
 /* How long it took: "0.4s", "12.3s", "1m02s", "3h05m", "2d04h". */
 const char *human_span(uint64_t ms, char *buf);
+/* A time of day, here; with its year where that is not the one of `now_ms`, and
+ * "" for 0.
+ */
+const char *human_clock(uint64_t ms, uint64_t now_ms, char *buf);
 /* "4,312". */
 const char *human_count(uint64_t n, char *buf);
 /* A share of 1, in percent: "12.5%". */

@@ -97,6 +97,19 @@ static void test_times(void)
     json_decref(j);
 }
 
+static void test_clock(void)
+{
+    const uint64_t now = UINT64_C(1790000000000);    /* 21 September 2026 */
+    const uint64_t year = UINT64_C(366) * 24 * 3600 * 1000;
+
+    ok(strcmp(human_clock(0, now, buf), "") == 0, "no time is no text");
+    ok(strstr(human_clock(now, now, buf), " Sep ") && !strstr(buf, "2026"),
+       "this year goes without saying: %s", buf);
+    ok(strstr(human_clock(now + year, now, buf), " 2027 ") &&
+       strstr(human_clock(now - year, now, buf), " 2025 "),
+       "another year does not: %s", buf);
+}
+
 int main(void)
 {
     test_ages();
@@ -106,5 +119,6 @@ int main(void)
     test_bytes();
     test_ends();
     test_times();
+    test_clock();
     return tap_done();
 }

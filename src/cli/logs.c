@@ -16,7 +16,8 @@ struct logs_opts {
 #define AT(member) offsetof(struct logs_opts, member)
 static const struct opt logs_opts[] = {
     { "follow", 'f', NULL, "go on until it ends", OPT_FLAG, AT(follow) },
-    { "rank", 0, "N", "of this rank of a gang (0)", OPT_COUNT, AT(rank) },
+    { "rank", 0, "N", "of this rank of a gang (0)", OPT_COUNT_0,
+      AT(rank) },
     { "attempt", 0, "N", "of this attempt (the newest)", OPT_COUNT,
       AT(attempt) },
     { .kind = OPT_END },

@@ -73,10 +73,17 @@ static int read_number(const struct opt *o, const char *s, uint64_t *ret,
                        struct err *err)
 {
     switch (o->kind) {
-    case OPT_COUNT:    return quantity_count(s, ret, err);
-    case OPT_MILLI:    return quantity_milli(s, ret, err);
-    case OPT_BYTES:    return quantity_bytes(s, ret, err);
-    case OPT_DURATION: return quantity_duration(s, ret, err);
+    case OPT_COUNT:
+    case OPT_COUNT_0:
+        return quantity_count(s, ret, err);
+    case OPT_MILLI:
+    case OPT_MILLI_0:
+        return quantity_milli(s, ret, err);
+    case OPT_BYTES:
+        return quantity_bytes(s, ret, err);
+    case OPT_DURATION:
+    case OPT_DURATION_0:
+        return quantity_duration(s, ret, err);
     case OPT_FLAG:
     case OPT_TEXT:
     case OPT_LIST:
@@ -113,6 +120,8 @@ static int set_own(struct cli *c, const struct opt *o, const char *value,
     }
     if (read_number(o, value, &n, &err) < 0)
         return cli_fail(c, CLI_USAGE, "--%s: %s", o->name, err.text);
+    if (n == 0 && o->kind < OPT_COUNT_0)
+        return cli_fail(c, CLI_USAGE, "--%s: expected more than 0", o->name);
     *(uint64_t *) (void *) at = n;
     return 0;
 }
@@ -173,6 +182,9 @@ static int bad_option(struct cli *c, const struct getopts *g, int val,
     if (val == ':')
         return cli_fail(c, CLI_USAGE, "option '%s' wants a value; see 'weir "
                         "%s --help'", word, c->verb->name);
+    if (optopt >= '0' && optopt <= '9')
+        return cli_fail(c, CLI_USAGE, "unknown option '-%c'; a negative "
+                        "number is written after '--'", optopt);
     if (optopt && optopt < FIRST)
         return cli_fail(c, CLI_USAGE, "unknown option '-%c'; see 'weir %s "
                         "--help'", optopt, c->verb->name);

@@ -1,14 +1,11 @@
 #include "cli/verbs.h"
 
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
 #include "cli/print.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,14 +134,11 @@ static int run_set(struct cli *c, const void *opts)
     const char *file = c->args[0];
     autofree char *text = NULL, *path = NULL;
     autojson json_t *reply = NULL;
-    struct err err;
     size_t len = 0;
-    int rc = fs_read(file, POLICY_MAX, &text, &len, &err);
+    int rc = cli_read(c, file, POLICY_MAX, &text, &len);
 
-    if (rc == -ENOENT)
-        return cli_fail(c, CLI_USAGE, "there is no file '%s' here", file);
-    if (rc < 0)
-        return cli_fail(c, CLI_USAGE, "%s", err.text);
+    if (rc != 0)
+        return rc;
     path = call_path(o->dry_run ? "/v1/policy?dry_run=1&file=%s"
                                 : "/v1/policy?file=%s", file);
     rc = call_document(c, "PUT", path, text, len, &reply);

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { OUT_MAX = 256 * 1024 * 1024 };
 
@@ -157,15 +156,7 @@ const char *get_number(const json_t *o, const char *key, char *buf)
 
 const char *get_clock(const json_t *o, const char *key, char *buf)
 {
-    uint64_t at = human_time(o, key);
-    time_t s = (time_t) (at / 1000);
-    struct tm tm;
-
-    buf[0] = '\0';
-    if (at && localtime_r(&s, &tm) &&
-        strftime(buf, HUMAN_SIZE, "%a %d %b %H:%M:%S", &tm) == 0)
-        buf[0] = '\0';
-    return buf;
+    return human_clock(human_time(o, key), clock_wall_ms(), buf);
 }
 
 const char *state_word(const json_t *o)

@@ -37,7 +37,7 @@ static const struct opt run_opts[] = {
     { "key", 0, "KEY", "submitting twice with the same key is "
       "submitting once", OPT_TEXT, AT(key) },
     { "gpus", 0, "N", "devices for the command, whole or a fraction",
-      OPT_MILLI, AT(gpu_milli) },
+      OPT_MILLI_0, AT(gpu_milli) },
     { "cpus", 0, "N", "CPUs for the command", OPT_MILLI, AT(cpu_milli) },
     { "memory", 0, "SIZE", "host memory for the command, like 4Gi",
       OPT_BYTES, AT(memory) },
@@ -46,7 +46,7 @@ static const struct opt run_opts[] = {
       AT(ranks) },
     { "timeout", 0, "TIME", "end it after this long, like 2h", OPT_DURATION,
       AT(timeout_ms) },
-    { "retries", 0, "N", "try again this often", OPT_COUNT, AT(retries) },
+    { "retries", 0, "N", "try again this often", OPT_COUNT_0, AT(retries) },
     { "env", 'e', "NAME[=VALUE]", "set a variable, or hand on your own",
       OPT_LIST, AT(env) },
     { "dir", 0, "PATH", "where the command runs (here)", OPT_TEXT, AT(dir) },

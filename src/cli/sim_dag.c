@@ -290,7 +290,7 @@ static int run_mixed(struct cli *c, const void *opts)
 
 #define AT(member) offsetof(struct mixed_opts, member)
 static const struct opt mixed_options[] = {
-    { "seed", 0, "N", "which draw; 0 when not given", OPT_COUNT, AT(seed) },
+    { "seed", 0, "N", "which draw; 0 when not given", OPT_COUNT_0, AT(seed) },
     { "duty", 0, "SHARE", "of the time for which a pipeline would hold its "
       "GPUs, how much it uses them; 0.5 when not given", OPT_MILLI,
       AT(duty) },

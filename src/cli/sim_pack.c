@@ -125,7 +125,7 @@ static const struct opt pack_options[] = {
     { "pods", 0, "CSV", "the list of pods", OPT_TEXT, AT(pods) },
     { "order", 0, "FILE", "in which order pods arrive, for each seed; without "
       "it Weir draws one", OPT_TEXT, AT(order) },
-    { "seed", 0, "N", "which order; 0 when not given", OPT_COUNT, AT(seed) },
+    { "seed", 0, "N", "which order; 0 when not given", OPT_COUNT_0, AT(seed) },
     { "policy", 0, "NAME", "random, dotprod, clustering, packing, bestfit, "
       "fgd or weir (the default)", OPT_TEXT, AT(policy) },
     { .kind = OPT_END },

@@ -297,8 +297,11 @@ static int split_policies(const struct cli *c, const struct run_opts *o,
             return cli_fail(c, CLI_USAGE, "--policy: at most %d at once",
                             REPORT_RUNS);
         if (!run_policy_find(name))
-            return cli_fail(c, CLI_USAGE, "--policy %s: there are %s", name,
+            return cli_fail(c, CLI_USAGE, "--policy '%s': there are %s", name,
                             run_policy_names());
+        if (o->muri && !run_muri_has(run_policy_find(name)))
+            return cli_fail(c, CLI_USAGE, "--muri is for srtf, srsf and las, "
+                            "not for %s", name);
         if (!o->quotas && strncmp(name, "quota-", 6) == 0)
             return cli_fail(c, CLI_USAGE, "%s needs --quotas", name);
         runs[n].policy = name;
@@ -313,7 +316,7 @@ static int check_resume(const struct cli *c, const struct run_opts *o,
     if (o->resume && strcmp(o->resume, "same-node") == 0)
         how->same_node = true;
     else if (o->resume && strcmp(o->resume, "anywhere") != 0)
-        return cli_fail(c, CLI_USAGE, "--resume %s: there are anywhere, "
+        return cli_fail(c, CLI_USAGE, "--resume '%s': there are anywhere, "
                         "same-node", o->resume);
     if (how->same_node && strcmp(o->policy, "weir") != 0)
         return cli_fail(c, CLI_USAGE, "--resume same-node: only with "
@@ -367,7 +370,7 @@ static const struct opt run_options[] = {
     { "pin", 0, NULL, "tenants keep to the cluster of their quota", OPT_FLAG,
       AT(pin) },
     { "suspend-cost", 0, "TIME", "what a suspended job pays when it resumes",
-      OPT_DURATION, AT(suspend_ms) },
+      OPT_DURATION_0, AT(suspend_ms) },
     { "resume", 0, "WHERE", "weir: anywhere (the default) or same-node",
       OPT_TEXT, AT(resume) },
     { "muri", 0, NULL, "the published rules of Muri's simulator, with its "

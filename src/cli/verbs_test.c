@@ -90,7 +90,7 @@ struct opts {
     bool flag;
     const char *text;
     struct opt_list list;
-    uint64_t count, milli, bytes, ms;
+    uint64_t count, any, milli, bytes, ms;
 };
 
 #define AT(member) offsetof(struct opts, member)
@@ -99,6 +99,7 @@ static const struct opt rows[] = {
     { "text", 't', "T", "", OPT_TEXT, AT(text) },
     { "list", 'l', "L", "", OPT_LIST, AT(list) },
     { "count", 0, "N", "", OPT_COUNT, AT(count) },
+    { "any", 0, "N", "", OPT_COUNT_0, AT(any) },
     { "milli", 0, "N", "", OPT_MILLI, AT(milli) },
     { "bytes", 0, "N", "", OPT_BYTES, AT(bytes) },
     { "time", 0, "N", "", OPT_DURATION, AT(ms) },
@@ -159,7 +160,9 @@ static void test_refusals(void)
         "test", "test a b c", "test a --count", "test a --count x",
         "test a --count -5", "test a --bytes 4Qi", "test a --time 5y",
         "test a --milli 0.12345", "test a --nope", "test a -z",
-        "test a --flag=1", "test a -o yaml",
+        "test a --flag=1", "test a -o yaml", "test a --count 0",
+        "test a --milli 0", "test a --bytes 0", "test a --time 0s",
+        "test a -5",
     };
     struct opts o;
     struct cli c;

@@ -84,6 +84,7 @@ struct run_result {
 
 const struct run_policy *run_policy_find(const char *name);
 const char *run_policy_names(void);                /* "a, b, c" */
+bool run_muri_has(const struct run_policy *p);     /* by Muri's rules, too */
 
 /* The cluster is empty before and after. */
 int run_trace(const struct trace *t, struct cluster *c,

@@ -203,10 +203,15 @@ static void play(struct muri *m)
     }
 }
 
+bool run_muri_has(const struct run_policy *p)
+{
+    return p == &run_srtf || p == &run_srsf || p == &run_las;
+}
+
 static int check(const struct trace *t, const struct cluster *c,
                  const struct run_policy *p, struct err *err)
 {
-    if (p != &run_srtf && p != &run_srsf && p != &run_las)
+    if (!run_muri_has(p))
         return err_set(err, EINVAL, "Muri's rules are for srtf, srsf and las");
     for (size_t i = 0; i < t->count; i++) {
         if (t->jobs[i].iteration <= 0)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MILLI = 1000, MORE_NODES = 10000, WEIGHT_MAX = 10000 };
@@ -55,6 +56,21 @@ static json_t *to_json(const struct node *n)
     return v ? v : json_string(n->text);
 }
 
+static int unknown_key(const char *name, const char *key,
+                       const char *const *keys, size_t n, struct err *err)
+{
+    char list[128] = "";
+
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(list);
+
+        (void) snprintf(list + len, sizeof list - len, "%s%s",
+                        i ? ", " : "", keys[i]);
+    }
+    return err_set(err, EINVAL, "%s: unknown key '%.60s'; there are %s", name,
+                   key, list);
+}
+
 /* Only these keys, in an object. */
 static int only_keys(const char *name, const json_t *o,
                      const char *const *keys, size_t n, struct err *err)
@@ -70,7 +86,7 @@ static int only_keys(const char *name, const json_t *o,
         while (i < n && strcmp(keys[i], key) != 0)
             i++;
         if (i == n)
-            return err_set(err, EINVAL, "%s: unknown key '%.60s'", name, key);
+            return unknown_key(name, key, keys, n, err);
     }
     return 0;
 }
