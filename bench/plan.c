@@ -15,10 +15,12 @@
 /* bench-plan - what a decision costs: one JSON object a line.
  *
  *   steady    a pool that is full and a line before it.  In every round time
- *             passes, 16 items end and are learned from, as many arrive, and
- *             all decisions are carried out.  A decision is a start; what it
- *             takes is the time of its round, evictions and all, by the starts
- *             in it
+ *             passes, 16 items end and are learned from, 4 of those that wait
+ *             are withdrawn, as many arrive, and all decisions are carried
+ *             out.  A decision is a start; what it takes is the time of its
+ *             round, evictions and all, by the starts in it.  (Without
+ *             withdrawals a short line is soon one of the largest alone, and
+ *             the pool is not full.)
  *   gang      a gang of 512 ranks over 512 nodes, until its places are known
  *   never     "no such device": the verdict over all nodes
  *   reclaim   1,000 full nodes, and one device for a tenant within its quota:
@@ -33,6 +35,7 @@ enum {
     TENANTS = 12,
     TEAMS = 3,
     ENDS = 16,                         /* in one round */
+    WITHDRAWN = 4,
     ROUND_MS = 1600,
     ITEMS = 8000000,                   /* that come in one run, at most */
 };
@@ -49,9 +52,8 @@ struct bench {
     struct plan *p;
     struct plan_tenant *tenants[TENANTS];
     uint64_t random, order, now;
-    struct plan_item **running;
-    size_t nrunning, cap;
-    uint32_t *slots;                   /* in `running`, by order */
+    struct list { struct plan_item **items; size_t count, cap; } running, line;
+    uint32_t *slots;                   /* in its list, by order */
     uint64_t starts, evictions;
 };
 
@@ -138,7 +140,8 @@ static void bench_open(struct bench *b, uint64_t devices, bool mixed)
 static void bench_close(struct bench *b)
 {
     plan_free(b->p);
-    free(b->running);
+    free(b->running.items);
+    free(b->line.items);
     free(b->slots);
 }
 
@@ -156,6 +159,25 @@ static const struct {
     { 8, 0, 4, 1, 1 }, { 3, 0, 16, 1, 1 }, { 1, 4000, 32, 2, 2 },
     { 1, 1000, 4, 4, 4 }, { 1, 2000, 8, 1, 3 },
 };
+
+static void note_in(struct bench *b, struct list *l, struct plan_item *i)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 1024;
+        l->items = mem_grow(l->items, l->cap, sizeof(*l->items));
+    }
+    b->slots[(uintptr_t) plan_owner(i)] = (uint32_t) l->count;
+    l->items[l->count++] = i;
+}
+
+static void note_out(struct bench *b, struct list *l,
+                     const struct plan_item *i)
+{
+    uint32_t at = b->slots[(uintptr_t) plan_owner(i)];
+
+    l->items[at] = l->items[--l->count];
+    b->slots[(uintptr_t) plan_owner(l->items[at])] = at;
+}
 
 static void add_item(struct bench *b)
 {
@@ -186,25 +208,7 @@ static void add_item(struct bench *b)
     for (uint32_t n = 0; n < PREDICT_KEYS; n++)
         spec.sig.key[n] = n + 1 < PREDICT_KEYS ? 1 + n * 64 + k : 1;
     spec.owner = (void *) (uintptr_t) spec.order;
-    (void) plan_add(b->p, &spec);
-}
-
-static void note_running(struct bench *b, struct plan_item *i)
-{
-    if (b->nrunning == b->cap) {
-        b->cap = b->cap ? 2 * b->cap : 1024;
-        b->running = mem_grow(b->running, b->cap, sizeof(*b->running));
-    }
-    b->slots[(uintptr_t) plan_owner(i)] = (uint32_t) b->nrunning;
-    b->running[b->nrunning++] = i;
-}
-
-static void note_gone(struct bench *b, const struct plan_item *i)
-{
-    uint32_t at = b->slots[(uintptr_t) plan_owner(i)];
-
-    b->running[at] = b->running[--b->nrunning];
-    b->slots[(uintptr_t) plan_owner(b->running[at])] = at;
+    note_in(b, &b->line, plan_add(b->p, &spec));
 }
 
 /* Carry out all that is to be done now; returns the starts. */
@@ -221,12 +225,14 @@ static uint64_t settle(struct bench *b)
                 (void) fprintf(stderr, "bench-plan: %s\n", err.text);
                 exit(1);
             }
-            note_running(b, d.item);
+            note_out(b, &b->line, d.item);
+            note_in(b, &b->running, d.item);
             starts++;
         } else if (d.what == PLAN_EVICT) {
             plan_leaving(b->p, d.item, d.claimant);
             plan_left(b->p, d.item, d.how == YIELD_SUSPEND, 1000);
-            note_gone(b, d.item);
+            note_out(b, &b->running, d.item);
+            note_in(b, &b->line, d.item);
             b->evictions++;
         } else
             break;
@@ -265,6 +271,17 @@ static double percentile(struct took *t, double q)
     return t->ns[(size_t) (q * (double) (t->count - 1))] / 1e3;
 }
 
+static void end_one(struct bench *b, struct list *l, bool learn)
+{
+    struct plan_item *i;
+
+    if (l->count == 0)
+        return;
+    i = l->items[draw(b, l->count)];
+    note_out(b, l, i);
+    plan_end(b->p, i, learn);
+}
+
 /* One round; the time that the plan took. */
 static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
 {
@@ -272,12 +289,10 @@ static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
 
     b->now += ROUND_MS;
     plan_tick(b->p, b->now);
-    for (uint32_t k = 0; k < ENDS && b->nrunning > 0; k++) {
-        struct plan_item *i = b->running[draw(b, b->nrunning)];
-
-        note_gone(b, i);
-        plan_end(b->p, i, true);
-    }
+    for (uint32_t k = 0; k < ENDS; k++)
+        end_one(b, &b->running, true);
+    for (uint32_t k = 0; k < WITHDRAWN; k++)
+        end_one(b, &b->line, false);
     while (plan_waiting(b->p) < waiting)
         add_item(b);
     *ret_starts = settle(b);
@@ -369,6 +384,7 @@ static struct plan_item *add_one(struct bench *b, struct plan_tenant *t,
         .tenant = t, .parts = &part, .nparts = 1, .ready_ms = b->now,
         .bytes = GIB,
     };
+    struct plan_item *i;
 
     part.need.gpu_milli = gpu_milli;
     part.need.cpu_milli = 1000;
@@ -377,7 +393,9 @@ static struct plan_item *add_one(struct bench *b, struct plan_tenant *t,
     part.need.nmodels = model ? 1 : 0;
     spec.order = ++b->order;
     spec.owner = (void *) (uintptr_t) spec.order;
-    return plan_add(b->p, &spec);
+    i = plan_add(b->p, &spec);
+    note_in(b, &b->line, i);
+    return i;
 }
 
 static void say(const char *what, uint64_t nodes, uint64_t ns, bool good)
