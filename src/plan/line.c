@@ -228,7 +228,7 @@ static void put_row(struct row *r)
     free(r);
 }
 
-static void open_shape(struct shape *s)
+void line_open(struct shape *s)
 {
     if (!s->open) {
         s->open = true;
@@ -274,7 +274,11 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->bench->count++;
     q->row = r;
     r->count++;
-    if (!q->bound) {
+    if (q->bound) {
+        q->links = mem_array(i->nplaces, sizeof(*q->links));
+        for (uint32_t k = 0; k < i->nplaces; k++)
+            q->links[k].queue = q;
+    } else {
         q->twin = r->all;
         r->all = q;
     }
@@ -305,27 +309,17 @@ static void forget_queue(const struct queue *q)
         *at = q->twin;
 }
 
-/* Among those that wait for the same node. */
-static void link_bound(struct plan *p, struct queue *q)
+/* Among those that wait for the same nodes. */
+static void link_bound(struct queue *q)
 {
-    const struct plan_item *i = q->bound;
-    struct queue **at = &i->places[0].node->bound;
-
-    for (uint32_t k = 1; k < i->nplaces; k++)
-        if (i->places[k].node != i->places[0].node)
-            at = &p->line->spread;
-    q->before = at;
-    q->after = *at;
-    if (q->after)
-        q->after->before = &q->after;
-    *at = q;
+    for (uint32_t k = 0; k < q->bound->nplaces; k++)
+        list_push(q->bound->places[k].node->bound, &q->links[k]);
 }
 
 static void unlink_bound(struct queue *q)
 {
-    *q->before = q->after;
-    if (q->after)
-        q->after->before = q->before;
+    for (uint32_t k = 0; k < q->bound->nplaces; k++)
+        list_unlink(q->bound->places[k].node->bound, &q->links[k]);
 }
 
 /* Out of wherever it stands. */
@@ -370,12 +364,12 @@ static void park(struct plan *p, struct queue *q, enum parked why)
         p->line->barred++;
         break;
     case PARKED_BOUND:
-        link_bound(p, q);
+        link_bound(q);
         break;
     }
 }
 
-static void unpark(struct plan *p, struct queue *q)
+void line_unpark(struct plan *p, struct queue *q)
 {
     if (q->parked != PARKED_NOT)
         park(p, q, PARKED_NOT);
@@ -396,6 +390,7 @@ static void free_queue(struct plan *p, struct queue *q)
     bench->count--;
     put_bench(p->line, bench);
     heap_free(&q->items);
+    free(q->links);
     free(q);
 }
 
@@ -439,9 +434,12 @@ void line_remove(struct plan *p, struct plan_item *i)
 {
     struct queue *q = i->queue;
     bool head = heap_top(&q->items) == i;
+    bool looked = q->parked == PARKED_NOT;
 
     if (head)
         take_out(p, q);
+    if (q->bound && looked)
+        wake_next_bound(p, q);
     heap_remove(&q->items, i);
     i->queue = NULL;
     i->shape->waiting--;
@@ -461,184 +459,6 @@ void line_rebuild(struct plan *p)
     for (struct plan_item *i = p->all; i; i = i->next)
         if (item_waits(i))
             line_add(p, i);
-}
-
-/* ---- wakes ---- */
-
-static bool may_help(const struct plan_node *n, const struct queue *q)
-{
-    for (uint32_t k = 0; k < q->bound->nplaces; k++)
-        if (q->bound->places[k].node == n)
-            return true;
-    return false;
-}
-
-/* The queues of items that wait for their own node. */
-static void wake_bound(struct plan *p, const struct plan_node *n)
-{
-    struct queue *q, *after;
-
-    for (q = n->bound; q; q = after) {
-        after = q->after;
-        if (place_helps(p, n, q->shape))
-            unpark(p, q);
-    }
-    for (q = p->line->spread; q; q = after) {
-        after = q->after;
-        if (may_help(n, q) && place_helps(p, n, q->shape))
-            unpark(p, q);
-    }
-}
-
-static void wake_all(struct plan *p, const struct shape *s)
-{
-    for (struct queue *q = s->queues; q; q = q->next)
-        if (q->parked != PARKED_TENANT)
-            unpark(p, q);
-}
-
-/* Where moves can join what is free, room anywhere helps who needs no more
- * than is free in all.  In a small pool all look again: room beside somebody
- * who may be made to go helps, too.
- */
-void line_room(struct plan *p, const struct plan_node *n)
-{
-    uint64_t idle = room_moves(p) ? meter_idle(p) : 0;
-
-    p->room++;
-    for (uint32_t k = 0; k < p->nshapes; k++) {
-        struct shape *s = p->shapes[k];
-        bool joined = s->gpu_milli > 0 && s->gpu_milli <= idle;
-
-        if (!s->queues)
-            continue;
-        if (!n || joined || p->pool->live <= SMALL_POOL) {
-            wake_all(p, s);
-        } else if (place_helps(p, n, s)) {
-            open_shape(s);
-        }
-    }
-    if (n)
-        wake_bound(p, n);
-}
-
-/* Those with a rank that has no device look again. */
-void line_cpus(struct plan *p)
-{
-    p->room++;
-    for (uint32_t k = 0; k < p->nshapes; k++) {
-        struct shape *s = p->shapes[k];
-
-        if (!s->alone)
-            continue;
-        s->nowhere_at = 0;
-        wake_all(p, s);
-    }
-}
-
-/* In a small pool all who share by weight look again when shares change: who
- * may ask whom to give way is another question then.  In a larger one they
- * look when room is made or when somebody may newly give way.
- */
-static void wake_fair(struct plan *p)
-{
-    for (uint32_t k = 0; k < p->nshapes; k++)
-        wake_all(p, p->shapes[k]);
-}
-
-/* Usage decays, and shares with it. */
-void line_tick(struct plan *p)
-{
-    uint64_t second = p->now_ms / SEARCH_MS;
-
-    if (!p->fair || p->pool->live > SMALL_POOL || second == p->line->second)
-        return;
-    p->line->second = second;
-    wake_fair(p);
-}
-
-void line_tenant(struct plan *p, struct plan_tenant *t)
-{
-    (void) t;
-    if (p->fair && p->pool->live <= SMALL_POOL)
-        wake_fair(p);
-    for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
-        struct shape *s = p->shapes[k];
-
-        for (struct queue *q = s ? s->queues : NULL; q; q = q->next)
-            if (q->parked == PARKED_TENANT &&
-                !tenant_barred(q->tenant, s->gpu_milli))
-                unpark(p, q);
-    }
-}
-
-static void give_chance(struct plan *p, struct queue *q)
-{
-    q->search_ms = 0;
-    unpark(p, q);
-}
-
-/* Might it give way for some of the bench, by priority and tenant? */
-static bool bench_may(const struct plan *p, const struct bench *b,
-                      const struct plan_item *i)
-{
-    return b->band->priority > i->priority || !b->tenant ||
-           (i->level > 0 && tenant_order(p, b->tenant, i->tenant) <= 0) ||
-           (p->policy.reclaim && b->tenant != i->tenant &&
-            tenant_within_quota(b->tenant, 0));
-}
-
-/* The first of each row of the bench whom it may give way for. */
-static bool wake_bench(struct plan *p, const struct bench *b,
-                       const struct plan_item *i)
-{
-    bool any = false;
-
-    for (uint32_t k = 0; k < b->nrows; k++) {
-        struct queue *q = heap_top(&b->rows[k]->queues);
-
-        if (q && room_may_go(p, heap_top(&q->items), i)) {
-            give_chance(p, q);
-            any = true;
-        }
-    }
-    return any;
-}
-
-/* In a large pool only those look who come first: when they cannot use it, it
- * is left alone until it has its next level.
- */
-static void wake_first(struct plan *p, const struct plan_item *i)
-{
-    for (uint32_t k = 0; k < p->line->nbands; k++) {
-        const struct band *band = p->line->bands[k];
-        const struct bench *best = NULL;
-
-        if (band->priority < i->priority)
-            break;
-        for (uint32_t n = 0; n < band->count; n++) {
-            const struct bench *b = band->benches[n];
-
-            if (b->count > b->queues.count && bench_may(p, b, i) &&
-                (!best || tenant_order(p, b->tenant, best->tenant) < 0))
-                best = b;
-        }
-        if (best && wake_bench(p, best, i))
-            break;
-    }
-}
-
-void line_chance(struct plan *p, const struct plan_item *i)
-{
-    if (p->pool->live > ROOM_NODES) {
-        wake_first(p, i);
-        return;
-    }
-    for (uint32_t k = 0; k < p->nshapes; k++)
-        for (struct queue *q = p->shapes[k]->queues; q; q = q->next)
-            if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
-                room_may_go(p, heap_top(&q->items), i))
-                give_chance(p, q);
 }
 
 /* ---- the walk ---- */
@@ -692,16 +512,18 @@ static void stand_back(struct plan *p, struct queue *q, bool fits)
 {
     if (!fits)
         close_shape(q->shape);
-    if (q->bound)
+    if (q->bound) {
+        wake_next_bound(p, q);
         park(p, q, PARKED_BOUND);
-    else if (fits)
+    } else if (fits) {
         park(p, q, PARKED_DENIED);
-    else if (q->parked == PARKED_NOT)
+    } else if (q->parked == PARKED_NOT) {
         park(p, q, PARKED_ROOM);
+    }
 }
 
 /* In a large pool a search in vain is not repeated within a second, unless
- * somebody may newly give way.
+ * somebody may newly give way; on an item's own node not before that at all.
  */
 static bool make_room(struct plan *p, struct queue *q,
                       struct plan_decision *ret)
@@ -710,7 +532,7 @@ static bool make_room(struct plan *p, struct queue *q,
         return false;
     if (room_for(p, heap_top(&q->items), ret))
         return true;
-    q->search_ms = p->now_ms + SEARCH_MS;
+    q->search_ms = q->bound ? UINT64_MAX : p->now_ms + SEARCH_MS;
     return false;
 }
 
@@ -758,7 +580,7 @@ bool line_next(struct plan *p, struct plan_decision *ret)
             park(p, q, PARKED_TENANT);
             continue;
         }
-        fits = place_may_fit(p, q->shape);
+        fits = q->bound || place_may_fit(p, q->shape);
         if (fits && start(p, head, ret))
             return true;
         if (q->parked == PARKED_NOT && make_room(p, q, ret))

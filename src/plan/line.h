@@ -17,6 +17,12 @@ enum parked {
     PARKED_TENANT,
 };
 
+/* Of those that wait for the same node. */
+struct bound_link {
+    struct bound_link *next, *prev;
+    struct queue *queue;
+};
+
 struct queue {
     struct shape *shape;
     struct plan_tenant *tenant;
@@ -30,7 +36,7 @@ struct queue {
     uint32_t slot;                     /* in the bench or the row; 0: neither */
     struct queue *next, *prev;         /* of its shape */
     struct queue *twin;                /* the next of its row; bound: none */
-    struct queue *after, **before;     /* PARKED_BOUND: to the same node */
+    struct bound_link *links;          /* PARKED_BOUND: one for each place */
     uint64_t search_ms;                /* no search for room before */
 };
 
@@ -65,10 +71,14 @@ struct line {
     struct band **bands;               /* highest first */
     uint32_t nbands, cap;
     uint32_t barred;                   /* queues parked for their tenant */
-    struct queue *spread;              /* bound to several nodes */
     uint64_t second;                   /* of the last look at shares */
 };
 
 /* Can it never start?  Kept with the shape. */
 bool line_never(const struct plan *p, struct shape *s,
                 const struct plan_item *i);
+
+void line_unpark(struct plan *p, struct queue *q);       /* it looks again */
+void line_open(struct shape *s);       /* ... the first of each row */
+/* wake.c: the queue, bound to its nodes, is done with what is free there. */
+void wake_next_bound(struct plan *p, const struct queue *q);

@@ -113,7 +113,7 @@ struct plan_node {
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
     uint32_t promised;                 /* reservations and windows that name it */
-    struct queue *bound;               /* line.c: of the suspended that wait for it */
+    struct bound_link *bound;          /* line.c: of the suspended that wait for it */
 };
 
 /* ---- tenants ---- */

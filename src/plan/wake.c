@@ -1,0 +1,260 @@
+#include "plan/line.h"
+#include "plan/pool.h"
+#include "plan/room.h"
+
+/* Who looks again, and when: see line.c.
+ *
+ * In a pool of more than ROOM_NODES a change wakes only those who come first;
+ * in a smaller one all whom it may help.
+ */
+
+static bool is_large(const struct plan *p)
+{
+    return p->pool->live > ROOM_NODES;
+}
+
+/* ---- those that wait for their own node ---- */
+
+/* The next one of another queue: that stays when this one is unlinked. */
+static struct bound_link *next_link(const struct bound_link *l)
+{
+    struct bound_link *next = l->next;
+
+    while (next && next->queue == l->queue)
+        next = next->next;
+    return next;
+}
+
+/* The first in line of those whom the room on the node would do for; `after`:
+ * of those who come after it.
+ */
+static struct queue *first_bound(const struct plan *p,
+                                 const struct plan_node *n,
+                                 const struct plan_item *after)
+{
+    struct queue *best = NULL;
+
+    for (const struct bound_link *l = n->bound; l; l = next_link(l)) {
+        struct queue *q = l->queue;
+
+        if (place_helps(p, n, q->shape) &&
+            (!after || item_before(p, after, q->bound)) &&
+            (!best || item_before(p, q->bound, best->bound)))
+            best = q;
+    }
+    return best;
+}
+
+/* In a large pool only the first one looks; the next one when that is done. */
+static void wake_bound(struct plan *p, const struct plan_node *n)
+{
+    struct bound_link *l, *next;
+    struct queue *q;
+
+    if (is_large(p)) {
+        q = first_bound(p, n, NULL);
+        if (q)
+            line_unpark(p, q);
+        return;
+    }
+    for (l = n->bound; l; l = next) {
+        next = next_link(l);
+        if (place_helps(p, n, l->queue->shape))
+            line_unpark(p, l->queue);
+    }
+}
+
+void wake_next_bound(struct plan *p, const struct queue *q)
+{
+    const struct plan_item *i = q->bound;
+
+    for (uint32_t k = 0; is_large(p) && k < i->nplaces; k++) {
+        const struct plan_node *n = i->places[k].node;
+        struct queue *next;
+
+        if (k > 0 && i->places[k - 1].node == n)
+            continue;
+        next = first_bound(p, n, i);
+        if (next)
+            line_unpark(p, next);
+    }
+}
+
+/* ---- room ---- */
+
+static void wake_all(struct plan *p, const struct shape *s)
+{
+    for (struct queue *q = s->queues; q; q = q->next)
+        if (q->parked != PARKED_TENANT)
+            line_unpark(p, q);
+}
+
+/* Where moves can join what is free, room anywhere helps who needs no more
+ * than is free in all.  In a small pool all look again: room beside somebody
+ * who may be made to go helps, too.
+ */
+void line_room(struct plan *p, const struct plan_node *n)
+{
+    uint64_t idle = room_moves(p) ? meter_idle(p) : 0;
+
+    p->room++;
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+        bool joined = s->gpu_milli > 0 && s->gpu_milli <= idle;
+
+        if (!s->queues)
+            continue;
+        if (!n || joined || p->pool->live <= SMALL_POOL) {
+            wake_all(p, s);
+        } else if (place_helps(p, n, s)) {
+            line_open(s);
+        }
+    }
+    if (n)
+        wake_bound(p, n);
+}
+
+/* Those with a rank that has no device look again. */
+void line_cpus(struct plan *p)
+{
+    p->room++;
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        if (!s->alone)
+            continue;
+        s->nowhere_at = 0;
+        wake_all(p, s);
+    }
+}
+
+/* ---- shares ---- */
+
+/* In a small pool all who share by weight look again when shares change: who
+ * may ask whom to give way is another question then.  In a larger one they
+ * look when room is made or when somebody may newly give way.
+ */
+static void wake_fair(struct plan *p)
+{
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        wake_all(p, p->shapes[k]);
+}
+
+/* Usage decays, and shares with it. */
+void line_tick(struct plan *p)
+{
+    uint64_t second = p->now_ms / SEARCH_MS;
+
+    if (!p->fair || p->pool->live > SMALL_POOL || second == p->line->second)
+        return;
+    p->line->second = second;
+    wake_fair(p);
+}
+
+void line_tenant(struct plan *p, struct plan_tenant *t)
+{
+    (void) t;
+    if (p->fair && p->pool->live <= SMALL_POOL)
+        wake_fair(p);
+    for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        for (struct queue *q = s ? s->queues : NULL; q; q = q->next)
+            if (q->parked == PARKED_TENANT &&
+                !tenant_barred(q->tenant, s->gpu_milli))
+                line_unpark(p, q);
+    }
+}
+
+/* ---- somebody may newly give way ---- */
+
+static void give_chance(struct plan *p, struct queue *q)
+{
+    q->search_ms = 0;
+    line_unpark(p, q);
+}
+
+/* Might it give way for some of the bench, by priority and tenant? */
+static bool bench_may(const struct plan *p, const struct bench *b,
+                      const struct plan_item *i)
+{
+    return b->band->priority > i->priority || !b->tenant ||
+           (i->level > 0 && tenant_order(p, b->tenant, i->tenant) <= 0) ||
+           (p->policy.reclaim && b->tenant != i->tenant &&
+            tenant_within_quota(b->tenant, 0));
+}
+
+/* The first of each row of the bench whom it may give way for. */
+static bool wake_bench(struct plan *p, const struct bench *b,
+                       const struct plan_item *i)
+{
+    bool any = false;
+
+    for (uint32_t k = 0; k < b->nrows; k++) {
+        struct queue *q = heap_top(&b->rows[k]->queues);
+
+        if (q && room_may_go(p, heap_top(&q->items), i)) {
+            give_chance(p, q);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* In a large pool only those look who come first: when they cannot use it, it
+ * is left alone until it has its next level.
+ */
+static void wake_first(struct plan *p, const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < p->line->nbands; k++) {
+        const struct band *band = p->line->bands[k];
+        const struct bench *best = NULL;
+
+        if (band->priority < i->priority)
+            break;
+        for (uint32_t n = 0; n < band->count; n++) {
+            const struct bench *b = band->benches[n];
+
+            if (b->count > b->queues.count && bench_may(p, b, i) &&
+                (!best || tenant_order(p, b->tenant, best->tenant) < 0))
+                best = b;
+        }
+        if (best && wake_bench(p, best, i))
+            break;
+    }
+}
+
+/* ... and the first of those who wait for a place on its node, if what it has
+ * and what is free there would do.
+ */
+static void wake_beside(struct plan *p, const struct plan_item *i)
+{
+    const struct plan_node *n = i->places[0].node;
+    struct queue *best = NULL;
+
+    for (const struct bound_link *l = n->bound; l; l = next_link(l)) {
+        struct queue *q = l->queue;
+
+        if (q->priority >= i->priority &&
+            q->shape->gpu_milli <= n->free_milli + i->held_milli &&
+            room_may_go(p, q->bound, i) &&
+            (!best || item_before(p, q->bound, best->bound)))
+            best = q;
+    }
+    if (best)
+        give_chance(p, best);
+}
+
+void line_chance(struct plan *p, const struct plan_item *i)
+{
+    if (is_large(p)) {
+        wake_first(p, i);
+        wake_beside(p, i);
+        return;
+    }
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        for (struct queue *q = p->shapes[k]->queues; q; q = q->next)
+            if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
+                room_may_go(p, heap_top(&q->items), i))
+                give_chance(p, q);
+}
