@@ -276,8 +276,6 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     r->count++;
     if (q->bound) {
         q->links = mem_array(i->nplaces, sizeof(*q->links));
-        for (uint32_t k = 0; k < i->nplaces; k++)
-            q->links[k].queue = q;
     } else {
         q->twin = r->all;
         r->all = q;
@@ -312,14 +310,29 @@ static void forget_queue(const struct queue *q)
 /* Among those that wait for the same nodes. */
 static void link_bound(struct queue *q)
 {
-    for (uint32_t k = 0; k < q->bound->nplaces; k++)
-        list_push(q->bound->places[k].node->bound, &q->links[k]);
+    for (uint32_t k = 0; k < q->bound->nplaces; k++) {
+        struct plan_node *n = q->bound->places[k].node;
+
+        if (n->nbound == n->bound_cap) {
+            n->bound_cap = n->bound_cap ? 2 * n->bound_cap : 4;
+            n->bound = mem_grow(n->bound, n->bound_cap, sizeof(*n->bound));
+        }
+        q->links[k] = n->nbound;
+        n->bound[n->nbound++] = (struct bound) {
+            .queue = q, .link = k, .priority = q->priority, .level = q->level,
+        };
+    }
 }
 
-static void unlink_bound(struct queue *q)
+static void unlink_bound(const struct queue *q)
 {
-    for (uint32_t k = 0; k < q->bound->nplaces; k++)
-        list_unlink(q->bound->places[k].node->bound, &q->links[k]);
+    for (uint32_t k = 0; k < q->bound->nplaces; k++) {
+        struct plan_node *n = q->bound->places[k].node;
+        struct bound *at = &n->bound[q->links[k]];
+
+        *at = n->bound[--n->nbound];
+        at->queue->links[at->link] = q->links[k];
+    }
 }
 
 /* Out of wherever it stands. */

@@ -17,10 +17,12 @@ enum parked {
     PARKED_TENANT,
 };
 
-/* Of those that wait for the same node. */
-struct bound_link {
-    struct bound_link *next, *prev;
+/* One that waits for a node; what is asked of all of them stands here. */
+struct bound {
     struct queue *queue;
+    uint32_t link;                     /* of the queue's */
+    int16_t priority;
+    uint8_t level;
 };
 
 struct queue {
@@ -36,7 +38,7 @@ struct queue {
     uint32_t slot;                     /* in the bench or the row; 0: neither */
     struct queue *next, *prev;         /* of its shape */
     struct queue *twin;                /* the next of its row; bound: none */
-    struct bound_link *links;          /* PARKED_BOUND: one for each place */
+    uint32_t *links;                   /* PARKED_BOUND: where, at each node */
     uint64_t search_ms;                /* no search for room before */
 };
 

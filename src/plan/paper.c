@@ -2,18 +2,18 @@
 
 #include "base/mem.h"
 
-static struct paper_node *find(const struct paper *pa,
-                               const struct plan_node *n)
-{
-    uint32_t k = pa->where[n->index];
+#include <assert.h>
 
-    return k ? &pa->nodes[k - 1] : NULL;
+struct paper_node *paper_find(const struct paper *pa,
+                              const struct plan_node *n)
+{
+    return n->on_paper ? &pa->nodes[n->on_paper - 1] : NULL;
 }
 
 static void change(struct paper *pa, const struct shape *s,
                    const struct plan_place *place, bool take)
 {
-    struct paper_node *at = find(pa, place->node);
+    struct paper_node *at = paper_find(pa, place->node);
     const struct part *part = &s->parts[place->part];
 
     if (!at)
@@ -57,7 +57,7 @@ void paper_give_item(struct paper *pa, const struct plan_item *i)
 void paper_park(struct paper *pa, const struct plan_item *i, bool on)
 {
     for (uint32_t k = 0; k < i->nplaces; k++) {
-        struct paper_node *at = find(pa, i->places[k].node);
+        struct paper_node *at = paper_find(pa, i->places[k].node);
         int64_t bytes = (int64_t) item_bytes(i, &i->places[k]);
 
         if (at)
@@ -87,7 +87,7 @@ static void take_off_leaving(struct paper *pa, const struct plan_item *i)
 
             /* An item of several nodes is met several times. */
             if (o->state == ITEM_LEAVING && room_left_to(pa->plan, o, i) &&
-                find(pa, o->places[0].node) == &pa->nodes[k]) {
+                paper_find(pa, o->places[0].node) == &pa->nodes[k]) {
                 paper_give_item(pa, o);
                 if (o->yield == YIELD_SUSPEND && n->suspends)
                     paper_park(pa, o, true);
@@ -105,11 +105,11 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
         devices += nodes[k]->ndevices;
     *pa = (struct paper) { .plan = p, .count = n };
     pa->nodes = mem_array(n + 1, sizeof(*pa->nodes));
-    pa->where = mem_array(p->nnodes + 1, sizeof(*pa->where));
     pa->devices = left = mem_array(devices + 1, sizeof(*left));
     for (uint32_t k = 0; k < n; k++) {
         set_node(&pa->nodes[k], nodes[k], left);
-        pa->where[nodes[k]->index] = k + 1;
+        assert(nodes[k]->on_paper == 0);
+        nodes[k]->on_paper = k + 1;
         left += nodes[k]->ndevices;
     }
     take_off_leaving(pa, i);
@@ -123,8 +123,9 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
 
 void paper_free(struct paper *pa)
 {
+    for (uint32_t k = 0; k < pa->count; k++)
+        pa->nodes[k].node->on_paper = 0;
     free(pa->nodes);
-    free(pa->where);
     free(pa->devices);
 }
 

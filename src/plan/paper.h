@@ -5,7 +5,8 @@
 /* paper - what if?  Some nodes as they would be with some items taken off and
  * others put there, worked out beside the pool.
  *
- * What is promised to others is not free on paper.
+ * What is promised to others is not free on paper.  A node is on one paper at a
+ * time.
  */
 struct paper_node {
     struct plan_node *node;
@@ -20,7 +21,6 @@ struct paper {
     struct plan *plan;
     struct paper_node *nodes;
     uint32_t count;
-    uint32_t *where;                   /* by plan_node.index: from 1; 0: not */
     uint32_t *devices;                 /* behind `left` */
 };
 
@@ -30,6 +30,9 @@ struct paper {
 void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
                 struct plan_node *const *nodes, uint32_t n);
 void paper_free(struct paper *pa);
+/* The node, or NULL when it is not on the paper. */
+struct paper_node *paper_find(const struct paper *pa,
+                              const struct plan_node *n);
 /* A place for one rank on the node, or false. */
 bool paper_fits(const struct paper *pa, const struct paper_node *at,
                 const struct shape *s, uint32_t part, struct plan_place *ret);

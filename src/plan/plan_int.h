@@ -16,9 +16,11 @@ struct paper;
  *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
  *     line.c      who is next: bands, benches, queues
+ *     wake.c      who looks again, and when
  *     demand.c    ... and does anybody wait for what is free?
  *     room.c      room being made: claims
- *     search.c    who gives way (paper.c: what if)
+ *     victim.c    who may be made to give way
+ *     search.c    who does (paper.c: what if)
  *     reserve.c   reservations, earmarks and windows
  *     stage.c     look-ahead
  *     reason.c    why one waits
@@ -113,7 +115,9 @@ struct plan_node {
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
     uint32_t promised;                 /* reservations and windows that name it */
-    struct bound_link *bound;          /* line.c: of the suspended that wait for it */
+    uint32_t on_paper;                 /* paper.c: its place there, from 1 */
+    struct bound *bound;               /* line.c: suspended ones that wait for it */
+    uint32_t nbound, bound_cap;
 };
 
 /* ---- tenants ---- */
@@ -131,6 +135,8 @@ struct plan_tenant {
     uint64_t usage_ms;
     double share;                      /* tenant.c: at share_ms */
     uint64_t share_ms;
+    uint64_t asked;                    /* victim.c: by that claimant ... */
+    uint8_t may;                       /* ... and what it may */
     uint32_t items, children;
     uint32_t index;
 };
@@ -300,7 +306,7 @@ void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed 
 bool line_next(struct plan *p, struct plan_decision *ret);
 void line_tick(struct plan *p);                    /* time has passed */
 void line_cpus(struct plan *p);                    /* other ones are kept */
-void line_chance(struct plan *p, const struct plan_item *i); /* may now give way */
+void line_chance(struct plan *p, struct plan_item *i); /* may now give way */
 bool item_before(const struct plan *p, const struct plan_item *a,
                  const struct plan_item *b);
 uint32_t line_position(struct plan *p, const struct plan_item *i);
@@ -337,7 +343,7 @@ bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
 /* May v be made to go for i? */
 bool room_may_go(const struct plan *p, const struct plan_item *i,
-                 const struct plan_item *v);
+                 struct plan_item *v);
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
 void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on it */
 /* Told to leave, for that one; comes before its state changes. */

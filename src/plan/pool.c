@@ -576,6 +576,7 @@ static void node_free(struct plan_node *n)
     free(n->domain);
     free(n->devices);
     free(n->items);
+    free(n->bound);
     free(n);
 }
 

@@ -1,5 +1,6 @@
 #include "plan/pool.h"
 #include "plan/reserve.h"
+#include "plan/room.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -156,7 +157,7 @@ static bool fill_part(struct paper *pa, const struct plan_item *i,
         const struct slot *slot = &slots.list[k];
 
         r->places[r->nplaces++] = slot->place;
-        pa->nodes[pa->where[slot->place.node->index] - 1].barred = true;
+        paper_find(pa, slot->place.node)->barred = true;
         if (slot->at_ms > r->start_ms)
             r->start_ms = slot->at_ms;
     }
@@ -556,14 +557,31 @@ bool promise_bars(struct plan *p, const struct plan_item *i,
 
 /* ---- time and change ---- */
 
+/* Who was kept from the places may have them now.  In a pool that is not large
+ * all look again.
+ */
+static void say_left(struct plan *p, const struct plan_place *places,
+                     uint32_t n)
+{
+    if (p->pool->live <= ROOM_NODES) {
+        line_room(p, NULL);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        if (k == 0 || places[k].node != places[k - 1].node)
+            line_room(p, places[k].node);
+}
+
 /* The same promise at a later time. */
 static void put_off(struct plan *p, struct reservation *r)
 {
+    uint32_t n = r->nplaces;
     struct reservation *later;
 
     count_nodes(r, false);
     r->nplaces = 0;
     later = earliest(p, r->item);
+    say_left(p, r->places, n);
     if (!later) {
         promise_drop(p, r->item);
         return;
@@ -575,7 +593,6 @@ static void put_off(struct plan *p, struct reservation *r)
     set_start(p, r);
     count_nodes(r, true);
     free_reservation(later);
-    line_room(p, NULL);
 }
 
 /* Promises whose time has passed are made anew. */

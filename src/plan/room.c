@@ -420,12 +420,13 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
             continue;
         for (uint32_t k = 0; k < c->nplaces; k++) {
             const struct plan_node *n = c->places[k].node;
-            uint32_t w = pa->where[n->index], first = 0;
+            struct paper_node *at = paper_find(pa, n);
+            uint32_t first = 0;
 
             while (c->places[first].node != n)
                 first++;
-            if (w > 0 && first == k)
-                take_on_paper(c, &pa->nodes[w - 1]);
+            if (at && first == k)
+                take_on_paper(c, at);
         }
     }
 }

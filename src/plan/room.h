@@ -45,6 +45,7 @@ struct rooms {
     struct claim *draft;               /* decided, not begun */
     struct running_set *sets;          /* who goes first first: see room.c */
     uint32_t nsets, sets_cap;
+    uint64_t asks;                     /* victim.c: so far */
 };
 
 /* Who must go for the item to start, and where it starts then: at least one

@@ -1,5 +1,5 @@
 #include "plan/pool.h"
-#include "plan/room.h"
+#include "plan/victim.h"
 
 #include "base/mem.h"
 
@@ -34,6 +34,7 @@ struct step {                          /* one taken off on paper */
 struct hunt {
     struct plan *p;
     struct plan_item *i;
+    struct ask ask;
     struct paper paper;
     struct claim *claim;               /* as far as it is made */
     uint32_t places_cap;
@@ -42,137 +43,7 @@ struct hunt {
     bool moves;                        /* is there enough free to move to? */
 };
 
-/* ---- may it be made to go, and what does that cost? ---- */
-
-/* Is there memory for what all its ranks on that node leave there? */
-static bool can_park(const struct plan_item *v, const struct plan_node *n)
-{
-    uint64_t bytes = 0, given = 0;
-
-    for (uint32_t k = 0; k < v->nplaces; k++) {
-        if (v->places[k].node != n)
-            continue;
-        bytes += item_bytes(v, &v->places[k]);
-        given += v->shape->parts[v->places[k].part].need.memory;
-    }
-    return n->suspends &&
-           n->memory_held + n->parked + bytes <= n->memory + given;
-}
-
-static enum plan_yield how_of(const struct plan_item *v)
-{
-    if (v->yield != YIELD_SUSPEND)
-        return v->yield;
-    for (uint32_t k = 0; k < v->nplaces; k++)
-        if (!can_park(v, v->places[k].node))
-            return YIELD_KILL;
-    return YIELD_SUSPEND;
-}
-
-/* One within its own guarantee is not over that of those above. */
-static const struct plan_tenant *over_quota(const struct plan_tenant *t)
-{
-    if (t->quota_milli > 0 && t->held_milli <= t->quota_milli)
-        return NULL;
-    for (; t; t = t->parent)
-        if (t->held_milli > t->quota_milli)
-            return t;
-    return NULL;
-}
-
-/* The claimant's tenant takes back what is guaranteed to it. */
-static bool may_reclaim(const struct plan *p, const struct plan_item *i,
-                        const struct plan_item *v)
-{
-    return p->policy.reclaim && i->tenant != v->tenant &&
-           i->priority >= v->priority &&
-           tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
-           v->held_milli > 0 && over_quota(v->tenant);
-}
-
-/* Far enough to ask one of that level to give way. */
-static bool is_ahead(const struct plan_item *i, uint8_t level)
-{
-    return level >= (i->promoted ? 0 : i->level) + PREDICT_GIVE_WAY;
-}
-
-/* What a guarantee covers goes for a turn only to one whom a guarantee covers
- * as well: or it would be taken back at once.
- */
-static bool may_overtake(const struct plan *p, const struct plan_item *i,
-                         struct plan_tenant *t)
-{
-    if (i->tenant != t && p->fair && !over_quota(t) &&
-        !tenant_within_quota(i->tenant, i->shape->gpu_milli))
-        return false;
-    return tenant_order(p, i->tenant, t) <= 0;
-}
-
-static bool may_turn(const struct plan *p, const struct plan_item *i,
-                     const struct plan_item *v, enum plan_yield how)
-{
-    if (p->policy.turns == TURNS_OFF || i->priority != v->priority ||
-        !is_ahead(i, v->level))
-        return false;
-    if (how == YIELD_KILL ||
-        (how == YIELD_CHECKPOINT && p->policy.turns != TURNS_CHECKPOINT))
-        return false;
-    return may_overtake(p, i, v->tenant);
-}
-
-/* What it costs, in ms by which somebody is later.  Suspended, it pays for
- * that; unless it moves it also waits for its turn, and the later its level
- * the longer it has still to run and the less a wait is to it.  Killed, it does
- * its work again.
- */
-static double loss_of(const struct plan *p, const struct plan_item *v,
-                      enum plan_yield how, bool moves)
-{
-    double loss = p->policy.suspend_cost_s * 1000;
-
-    if (!moves)
-        loss += (double) p->policy.patience_ms / (1 + v->level);
-    if (how != YIELD_SUSPEND)
-        loss += (double) p->policy.min_run_ms;
-    if (how == YIELD_KILL)
-        loss += (double) (p->now_ms - v->since_ms) *
-                (1 + (double) v->held_milli / 1000);
-    return loss;
-}
-
-/* Who stands in no set has not run for long enough. */
-static bool may_go(const struct plan *p, const struct plan_item *i,
-                   const struct plan_item *v, struct step *ret)
-{
-    bool turn = i->priority == v->priority && is_ahead(i, v->level);
-    enum plan_yield how;
-
-    if (v->room_slot == 0 || i->priority < v->priority)
-        return false;
-    if (i->priority > v->priority)
-        ret->victim.cause = EVICT_PRIORITY;
-    else if (may_reclaim(p, i, v))
-        ret->victim.cause = EVICT_QUOTA;
-    else if (turn)
-        ret->victim.cause = EVICT_TURN;
-    else
-        return false;
-    how = how_of(v);
-    if (how == YIELD_NEVER ||
-        (ret->victim.cause == EVICT_TURN && !may_turn(p, i, v, how)))
-        return false;
-    ret->victim.how = how;
-    ret->loss = loss_of(p, v, how, false);
-    return true;
-}
-
-bool room_may_go(const struct plan *p, const struct plan_item *i,
-                 const struct plan_item *v)
-{
-    struct step unused;
-
-    return may_go(p, i, v, &unused);
-}
+/* ---- steps on paper ---- */
 
 /* Not again before it has run for as long as a move costs: so nobody is pushed
  * around for ever.
@@ -183,10 +54,8 @@ static bool may_move(const struct hunt *s, const struct plan_item *v)
            v->shape->simple && v->places[0].node->roams &&
            (double) (s->p->now_ms - v->since_ms) >=
                s->p->policy.suspend_cost_s * 1000 &&
-           how_of(v) == YIELD_SUSPEND;
+           victim_how(v) == YIELD_SUSPEND;
 }
-
-/* ---- steps on paper ---- */
 
 static struct step *push(struct hunt *s)
 {
@@ -197,13 +66,18 @@ static struct step *push(struct hunt *s)
     return &s->steps[s->nsteps++];
 }
 
-static void take_off(struct hunt *s, const struct step *o)
+static void take_off(struct hunt *s, const struct option *o)
 {
-    *push(s) = *o;
-    o->victim.item->picked = true;
-    paper_give_item(&s->paper, o->victim.item);
-    if (o->victim.how == YIELD_SUSPEND)
-        paper_park(&s->paper, o->victim.item, true);
+    struct step *step = push(s);
+
+    step->victim = (struct victim) {
+        .item = o->item, .cause = o->cause, .how = o->how,
+    };
+    step->loss = o->loss;
+    o->item->picked = true;
+    paper_give_item(&s->paper, o->item);
+    if (o->how == YIELD_SUSPEND)
+        paper_park(&s->paper, o->item, true);
 }
 
 static void put_back(struct hunt *s, uint32_t k)
@@ -311,10 +185,9 @@ static bool push_on(struct hunt *s, const struct plan_item *v,
         return false;
     fewest = smaller(s, best, v, small);
     for (uint32_t k = 0; k < fewest; k++)
-        take_off(s, &(struct step) {
-            .victim = { .item = small[k], .cause = EVICT_MOVE,
-                        .how = YIELD_SUSPEND },
-            .loss = loss_of(s->p, small[k], YIELD_SUSPEND, true),
+        take_off(s, &(struct option) {
+            .item = small[k], .cause = EVICT_MOVE, .how = YIELD_SUSPEND,
+            .loss = victim_loss(s->p, small[k], YIELD_SUSPEND, true),
         });
     return paper_fits(&s->paper, best, v->shape, 0, ret);
 }
@@ -325,7 +198,7 @@ static void move_to(struct hunt *s, uint32_t k, const struct plan_place *to)
 
     o->victim.moves = true;
     o->victim.to = *to;
-    o->loss = loss_of(s->p, o->victim.item, YIELD_SUSPEND, true);
+    o->loss = victim_loss(s->p, o->victim.item, YIELD_SUSPEND, true);
     paper_take(&s->paper, o->victim.item->shape, to);
 }
 
@@ -375,55 +248,70 @@ static void resettle(struct hunt *s, uint32_t from,
 
 /* ---- one more rank on a node ---- */
 
-static int by_loss(const void *a, const void *b)
+static bool goes_before(const struct option *x, const struct option *y)
 {
-    const struct step *x = a, *y = b;
-
     if (x->loss < y->loss || x->loss > y->loss)
-        return x->loss < y->loss ? -1 : 1;
-    if (x->victim.item->level != y->victim.item->level)
-        return x->victim.item->level > y->victim.item->level ? -1 : 1;
-    return x->victim.item->order > y->victim.item->order ? -1 : 1;
+        return x->loss < y->loss;
+    if (x->item->level != y->item->level)
+        return x->item->level > y->item->level;
+    return x->item->order > y->item->order;
 }
 
 /* One with several ranks on the node is met several times. */
-static bool is_in(const struct step *list, uint32_t n,
+static bool is_in(const struct option *list, uint32_t n,
                   const struct plan_item *v)
 {
     if (v->shape->simple)
         return false;
     for (uint32_t k = 0; k < n; k++)
-        if (list[k].victim.item == v)
+        if (list[k].item == v)
             return true;
     return false;
 }
 
+/* Those on the node that may go or move, the least loss first. */
 static uint32_t residents(const struct hunt *s, const struct paper_node *at,
-                          struct step *ret)
+                          struct option *ret)
 {
     const struct plan_node *n = at->node;
-    uint32_t count = 0;
+    uint32_t count = 0, to;
 
     for (uint32_t k = 0; k < n->nitems && count < RESIDENTS; k++) {
         struct plan_item *v = n->items[k];
-        struct step *o = &ret[count];
+        struct option o;
 
         if (v->state != ITEM_RUNNING || v->picked || is_in(ret, count, v))
             continue;
-        memset(o, 0, sizeof(*o));
-        o->victim.item = v;
-        if (may_go(s->p, s->i, v, o)) {
-            count++;
-        } else if (may_move(s, v)) {
-            o->victim.cause = EVICT_MOVE;
-            o->victim.how = YIELD_SUSPEND;
-            o->loss = loss_of(s->p, v, YIELD_SUSPEND, true);
-            count++;
+        if (!victim_may(&s->ask, v, &o)) {
+            if (!may_move(s, v))
+                continue;
+            o = (struct option) {
+                .item = v, .cause = EVICT_MOVE, .how = YIELD_SUSPEND,
+                .loss = victim_loss(s->p, v, YIELD_SUSPEND, true),
+            };
         }
+        for (to = count++; to > 0 && goes_before(&o, &ret[to - 1]); to--)
+            ret[to] = ret[to - 1];
+        ret[to] = o;
     }
-    if (count > 1)
-        qsort(ret, count, sizeof(*ret), by_loss);
     return count;
+}
+
+/* Would the rank have devices and CPUs enough if all of them went? */
+static bool enough(const struct hunt *s, const struct paper_node *at,
+                   uint32_t part, const struct option *options, uint32_t n)
+{
+    const struct part *q = &s->i->shape->parts[part];
+    uint64_t milli = free_on(at);
+    int64_t cpu = at->cpu;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const struct plan_item *v = options[k].item;
+
+        milli += v->held_milli;
+        cpu += (int64_t) (v->shape->cpu_milli * v->nplaces);
+    }
+    return milli >= q->need.gpu_milli && cpu >= (int64_t) q->need.cpu_milli;
 }
 
 /* Takes them off in order until the rank fits, then puts back who was not in
@@ -433,16 +321,21 @@ static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
                   struct plan_place *ret)
 {
     const struct shape *shape = s->i->shape;
-    struct step options[RESIDENTS];
+    struct option options[RESIDENTS];
     uint32_t n = residents(s, at, options), from = s->nsteps;
     bool fits = false;
 
+    if (!enough(s, at, part, options, n))
+        return false;
     for (uint32_t k = 0; k < n && !fits; k++) {
         take_off(s, &options[k]);
         fits = paper_fits(&s->paper, at, shape, part, ret);
     }
     for (uint32_t k = s->nsteps; fits && k-- > from;) {
-        struct step o = s->steps[k];
+        struct option o = {
+            .item = s->steps[k].victim.item, .loss = s->steps[k].loss,
+            .cause = s->steps[k].victim.cause, .how = s->steps[k].victim.how,
+        };
 
         put_back(s, k);
         if (!paper_fits(&s->paper, at, shape, part, ret))
@@ -542,10 +435,9 @@ static bool fill_back(struct hunt *s)
 {
     for (uint32_t k = 0; k < s->i->nplaces; k++) {
         const struct plan_place *was = &s->i->places[k];
-        uint32_t w = s->paper.where[was->node->index];
-        struct paper_node *at = &s->paper.nodes[w - 1];
+        struct paper_node *at = paper_find(&s->paper, was->node);
 
-        if (w == 0 || at->barred || cost_here(s, at, was->part) >= DBL_MAX)
+        if (!at || at->barred || cost_here(s, at, was->part) >= DBL_MAX)
             return false;
         settle(s, at, was->part);
     }
@@ -573,100 +465,6 @@ static bool fill(struct hunt *s)
 }
 
 /* ---- where to look ---- */
-
-/* May those of the set be made to go, but for what they are themselves? */
-static bool outranks(const struct plan *p, const struct plan_item *i,
-                     const struct running_set *set)
-{
-    if (i->priority > set->priority)
-        return true;
-    if (p->policy.reclaim && i->tenant != set->tenant &&
-        i->priority >= set->priority &&
-        tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
-        over_quota(set->tenant))
-        return true;
-    return i->priority == set->priority && p->policy.turns != TURNS_OFF &&
-           is_ahead(i, set->level) && may_overtake(p, i, set->tenant);
-}
-
-/* Could anybody at all be made to go, and could that be enough? */
-static bool hopeful(const struct plan *p, const struct plan_item *i,
-                    bool *ret_moves)
-{
-    uint64_t milli = meter_idle(p), want = i->shape->gpu_milli;
-    bool any = false;
-
-    *ret_moves = room_moves(p) && milli >= 1000 && want > 0;
-    if (*ret_moves && milli >= want)
-        return true;
-    for (uint32_t k = 0; k < p->rooms->nsets && !(any && milli >= want); k++)
-        if (outranks(p, i, &p->rooms->sets[k])) {
-            milli += p->rooms->sets[k].milli;
-            any = true;
-        }
-    return any && milli >= want;
-}
-
-/* The first `want` of the heap, in order, without taking them out: each next
- * one is below one that came before.  Returns how many.
- */
-static uint32_t first_of(const struct heap *h, struct plan_item **ret,
-                         uint32_t want)
-{
-    uint32_t front[2 * ROOM_VICTIMS + 2], n = 0, nfront = 0;
-
-    if (h->count > 0)
-        front[nfront++] = 0;
-    while (nfront > 0 && n < want && n < ROOM_VICTIMS) {
-        uint32_t best = 0, at;
-
-        for (uint32_t k = 1; k < nfront; k++)
-            if (h->before(h->items[front[k]], h->items[front[best]]))
-                best = k;
-        at = front[best];
-        front[best] = front[--nfront];
-        ret[n++] = h->items[at];
-        if (2 * at + 1 < h->count)
-            front[nfront++] = 2 * at + 1;
-        if (2 * at + 2 < h->count)
-            front[nfront++] = 2 * at + 2;
-    }
-    return n;
-}
-
-static uint32_t add_node(struct plan_node **nodes, uint32_t n,
-                         struct plan_node *node)
-{
-    for (uint32_t k = 0; k < n; k++)
-        if (nodes[k] == node)
-            return n;
-    nodes[n] = node;
-    return n + 1;
-}
-
-/* In a large pool: where the first of those run who may be made to go. */
-static uint32_t some_nodes(const struct plan *p, const struct plan_item *i,
-                           struct plan_node **ret)
-{
-    struct plan_item *victims[ROOM_VICTIMS];
-    uint32_t n = 0, got = 0;
-
-    for (uint32_t k = 0; k < p->rooms->nsets && got < ROOM_VICTIMS; k++) {
-        const struct running_set *set = &p->rooms->sets[k];
-        uint32_t count;
-
-        if (set->priority > i->priority)
-            break;
-        if (!outranks(p, i, set))
-            continue;
-        count = first_of(&set->items, victims, ROOM_VICTIMS - got);
-        for (uint32_t v = 0; v < count; v++)
-            if (victims[v]->places[0].node->open)
-                n = add_node(ret, n, victims[v]->places[0].node);
-        got += count;
-    }
-    return n;
-}
 
 /* By pool, so that those of one stand together, then by name. */
 static int by_pool(const void *va, const void *vb)
@@ -708,11 +506,19 @@ static void take_victims(struct hunt *s)
     }
 }
 
+static void free_claim(struct claim *c)
+{
+    free(c->places);
+    free(c->victims);
+    free(c);
+}
+
 static struct claim *search_in(struct plan *p, struct plan_item *i,
+                               const struct ask *ask,
                                struct plan_node *const *nodes, uint32_t n,
                                bool moves)
 {
-    struct hunt s = { .p = p, .i = i, .moves = moves };
+    struct hunt s = { .p = p, .i = i, .ask = *ask, .moves = moves };
     bool found;
 
     s.claim = mem_new(sizeof(*s.claim));
@@ -724,9 +530,7 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
     free(s.steps);
     if (found)
         return s.claim;
-    free(s.claim->places);
-    free(s.claim->victims);
-    free(s.claim);
+    free_claim(s.claim);
     return NULL;
 }
 
@@ -740,34 +544,123 @@ static struct claim *better(struct claim *a, struct claim *b)
         worse = a;
         a = b;
     }
-    free(worse->places);
-    free(worse->victims);
-    free(worse);
+    free_claim(worse);
     return a;
 }
 
-struct claim *room_search(struct plan *p, struct plan_item *i)
+/* All of them, pool by pool where it must stay in one. */
+static struct claim *search_nodes(struct plan *p, struct plan_item *i,
+                                  const struct ask *ask,
+                                  struct plan_node **nodes, uint32_t n,
+                                  bool moves)
 {
-    autofree struct plan_node **nodes = NULL;
     struct claim *best = NULL;
-    uint32_t n, from = 0;
-    bool moves;
+    uint32_t from = 0;
 
-    if (!hopeful(p, i, &moves))
-        return NULL;
-    nodes = mem_array(p->nnodes + 1, sizeof(struct plan_node *));
-    if (p->pool->live > ROOM_NODES)
-        n = some_nodes(p, i, nodes);
-    else
-        n = all_nodes(p, nodes);
     sort_nodes(nodes, n);
     if (!i->shape->one_pool || i->shape->ranks <= 1)
-        return search_in(p, i, nodes, n, moves);
+        return search_in(p, i, ask, nodes, n, moves);
     for (uint32_t k = 1; k <= n; k++)
         if (k == n || nodes[k]->pool_number != nodes[from]->pool_number) {
-            best = better(best, search_in(p, i, nodes + from, k - from,
+            best = better(best, search_in(p, i, ask, nodes + from, k - from,
                                           moves));
             from = k;
         }
     return best;
+}
+
+static struct claim *search_all(struct plan *p, struct plan_item *i,
+                                const struct ask *ask)
+{
+    uint64_t idle = meter_idle(p), want = i->shape->gpu_milli;
+    bool moves = room_moves(p) && idle >= 1000 && want > 0;
+    autofree struct plan_node **nodes = NULL;
+
+    if (!(moves && idle >= want) && !victim_hope(ask, idle))
+        return NULL;
+    nodes = mem_array(p->nnodes + 1, sizeof(struct plan_node *));
+    return search_nodes(p, i, ask, nodes, all_nodes(p, nodes), moves);
+}
+
+/* ---- in a large pool ---- */
+
+static uint32_t add_node(struct plan_node **nodes, uint32_t n,
+                         struct plan_node *node)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (nodes[k] == node)
+            return n;
+    nodes[n] = node;
+    return n + 1;
+}
+
+/* On its own nodes, and nowhere else. */
+static struct claim *search_own(struct plan *p, struct plan_item *i,
+                                const struct ask *ask)
+{
+    autofree struct plan_node **nodes =
+        mem_array(i->nplaces, sizeof(struct plan_node *));
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct plan_place *at = &i->places[k];
+
+        if (!at->node->open ||
+            !victim_enough(ask, at->node, &i->shape->parts[at->part]))
+            return NULL;
+        n = add_node(nodes, n, at->node);
+    }
+    return search_in(p, i, ask, nodes, n, false);
+}
+
+/* Node by node in the order of the victims, until one of them alone makes the
+ * room: who comes later in that order has no less to lose.
+ */
+static struct claim *search_one(struct plan *p, struct plan_item *i,
+                                const struct ask *ask,
+                                struct plan_item *const *victims, uint32_t n)
+{
+    struct plan_node *seen[ROOM_VICTIMS];
+    struct claim *best = NULL;
+    uint32_t nseen = 0;
+
+    for (uint32_t k = 0; k < n && (!best || best->nvictims > 1); k++) {
+        struct plan_node *node = victims[k]->places[0].node;
+        uint32_t before = nseen;
+
+        nseen = add_node(seen, nseen, node);
+        if (nseen > before && node->open &&
+            need_matches_node(node, &i->shape->parts[0]) &&
+            victim_enough(ask, node, &i->shape->parts[0]))
+            best = better(best, search_in(p, i, ask, &node, 1, false));
+    }
+    return best;
+}
+
+/* Where the first of those run who may be made to go. */
+static struct claim *search_some(struct plan *p, struct plan_item *i,
+                                 const struct ask *ask)
+{
+    struct plan_item *victims[ROOM_VICTIMS];
+    struct plan_node *nodes[ROOM_VICTIMS];
+    uint32_t count, n = 0;
+
+    if (!victim_hope(ask, meter_idle(p)))
+        return NULL;
+    count = victim_first(ask, victims);
+    if (i->shape->simple)
+        return search_one(p, i, ask, victims, count);
+    for (uint32_t k = 0; k < count; k++)
+        if (victims[k]->places[0].node->open)
+            n = add_node(nodes, n, victims[k]->places[0].node);
+    return search_nodes(p, i, ask, nodes, n, false);
+}
+
+struct claim *room_search(struct plan *p, struct plan_item *i)
+{
+    struct ask ask = victim_ask(p, i);
+
+    if (p->pool->live <= ROOM_NODES)
+        return search_all(p, i, &ask);
+    return place_bound(i) ? search_own(p, i, &ask) : search_some(p, i, &ask);
 }

@@ -15,16 +15,6 @@ static bool is_large(const struct plan *p)
 
 /* ---- those that wait for their own node ---- */
 
-/* The next one of another queue: that stays when this one is unlinked. */
-static struct bound_link *next_link(const struct bound_link *l)
-{
-    struct bound_link *next = l->next;
-
-    while (next && next->queue == l->queue)
-        next = next->next;
-    return next;
-}
-
 /* The first in line of those whom the room on the node would do for; `after`:
  * of those who come after it.
  */
@@ -34,8 +24,8 @@ static struct queue *first_bound(const struct plan *p,
 {
     struct queue *best = NULL;
 
-    for (const struct bound_link *l = n->bound; l; l = next_link(l)) {
-        struct queue *q = l->queue;
+    for (uint32_t k = 0; k < n->nbound; k++) {
+        struct queue *q = n->bound[k].queue;
 
         if (place_helps(p, n, q->shape) &&
             (!after || item_before(p, after, q->bound)) &&
@@ -48,20 +38,18 @@ static struct queue *first_bound(const struct plan *p,
 /* In a large pool only the first one looks; the next one when that is done. */
 static void wake_bound(struct plan *p, const struct plan_node *n)
 {
-    struct bound_link *l, *next;
-    struct queue *q;
-
     if (is_large(p)) {
-        q = first_bound(p, n, NULL);
+        struct queue *q = first_bound(p, n, NULL);
+
         if (q)
             line_unpark(p, q);
         return;
     }
-    for (l = n->bound; l; l = next) {
-        next = next_link(l);
-        if (place_helps(p, n, l->queue->shape))
-            line_unpark(p, l->queue);
-    }
+    for (uint32_t k = 0; k < n->nbound;)
+        if (place_helps(p, n, n->bound[k].queue->shape))
+            line_unpark(p, n->bound[k].queue);     /* another one takes its place */
+        else
+            k++;
 }
 
 void wake_next_bound(struct plan *p, const struct queue *q)
@@ -186,7 +174,7 @@ static bool bench_may(const struct plan *p, const struct bench *b,
 
 /* The first of each row of the bench whom it may give way for. */
 static bool wake_bench(struct plan *p, const struct bench *b,
-                       const struct plan_item *i)
+                       struct plan_item *i)
 {
     bool any = false;
 
@@ -204,7 +192,7 @@ static bool wake_bench(struct plan *p, const struct bench *b,
 /* In a large pool only those look who come first: when they cannot use it, it
  * is left alone until it has its next level.
  */
-static void wake_first(struct plan *p, const struct plan_item *i)
+static void wake_first(struct plan *p, struct plan_item *i)
 {
     for (uint32_t k = 0; k < p->line->nbands; k++) {
         const struct band *band = p->line->bands[k];
@@ -227,16 +215,20 @@ static void wake_first(struct plan *p, const struct plan_item *i)
 /* ... and the first of those who wait for a place on its node, if what it has
  * and what is free there would do.
  */
-static void wake_beside(struct plan *p, const struct plan_item *i)
+static void wake_beside(struct plan *p, struct plan_item *i)
 {
     const struct plan_node *n = i->places[0].node;
     struct queue *best = NULL;
 
-    for (const struct bound_link *l = n->bound; l; l = next_link(l)) {
-        struct queue *q = l->queue;
+    for (uint32_t k = 0; k < n->nbound; k++) {
+        const struct bound *b = &n->bound[k];
+        struct queue *q = b->queue;
 
-        if (q->priority >= i->priority &&
-            q->shape->gpu_milli <= n->free_milli + i->held_milli &&
+        if (b->priority < i->priority ||
+            (b->priority == i->priority && !p->policy.reclaim &&
+             b->level + PREDICT_GIVE_WAY > i->level))
+            continue;
+        if (q->shape->gpu_milli <= n->free_milli + i->held_milli &&
             room_may_go(p, q->bound, i) &&
             (!best || item_before(p, q->bound, best->bound)))
             best = q;
@@ -245,7 +237,7 @@ static void wake_beside(struct plan *p, const struct plan_item *i)
         give_chance(p, best);
 }
 
-void line_chance(struct plan *p, const struct plan_item *i)
+void line_chance(struct plan *p, struct plan_item *i)
 {
     if (is_large(p)) {
         wake_first(p, i);

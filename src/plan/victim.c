@@ -1,0 +1,255 @@
+#include "plan/pool.h"
+#include "plan/victim.h"
+
+#include <string.h>
+
+/* Who may be made to go, for whom, and what that costs. */
+
+/* Is there memory for what all its ranks on that node leave there? */
+static bool can_park(const struct plan_item *v, const struct plan_node *n)
+{
+    uint64_t bytes = 0, given = 0;
+
+    for (uint32_t k = 0; k < v->nplaces; k++) {
+        if (v->places[k].node != n)
+            continue;
+        bytes += item_bytes(v, &v->places[k]);
+        given += v->shape->parts[v->places[k].part].need.memory;
+    }
+    return n->suspends &&
+           n->memory_held + n->parked + bytes <= n->memory + given;
+}
+
+enum plan_yield victim_how(const struct plan_item *v)
+{
+    if (v->yield != YIELD_SUSPEND)
+        return v->yield;
+    for (uint32_t k = 0; k < v->nplaces; k++)
+        if (!can_park(v, v->places[k].node))
+            return YIELD_KILL;
+    return YIELD_SUSPEND;
+}
+
+/* What it costs, in ms by which somebody is later.  Suspended, it pays for
+ * that; unless it moves it also waits for its turn, and the later its level
+ * the longer it has still to run and the less a wait is to it.  Killed, it does
+ * its work again.
+ */
+double victim_loss(const struct plan *p, const struct plan_item *v,
+                   enum plan_yield how, bool moves)
+{
+    double loss = p->policy.suspend_cost_s * 1000;
+
+    if (!moves)
+        loss += (double) p->policy.patience_ms / (1 + v->level);
+    if (how != YIELD_SUSPEND)
+        loss += (double) p->policy.min_run_ms;
+    if (how == YIELD_KILL)
+        loss += (double) (p->now_ms - v->since_ms) *
+                (1 + (double) v->held_milli / 1000);
+    return loss;
+}
+
+/* ---- what tenants and levels allow ---- */
+
+/* One within its own guarantee is not over that of those above. */
+static bool over_quota(const struct plan_tenant *t)
+{
+    if (t->quota_milli > 0 && t->held_milli <= t->quota_milli)
+        return false;
+    for (; t; t = t->parent)
+        if (t->held_milli > t->quota_milli)
+            return true;
+    return false;
+}
+
+struct ask victim_ask(const struct plan *p, const struct plan_item *i)
+{
+    return (struct ask) {
+        .p = p, .i = i, .number = ++p->rooms->asks,
+        .within = tenant_within_quota(i->tenant, i->shape->gpu_milli),
+        .turn = p->policy.turns == TURNS_OFF ? UINT32_MAX :
+                (i->promoted ? 0 : i->level) + (uint32_t) PREDICT_GIVE_WAY,
+    };
+}
+
+/* What a guarantee covers goes for a turn only to one whom a guarantee covers
+ * as well: or it would be taken back at once.
+ */
+static uint8_t judge(const struct ask *a, struct plan_tenant *t)
+{
+    const struct plan_item *i = a->i;
+    bool over = over_quota(t);
+    uint8_t may = 0;
+
+    if (a->p->policy.reclaim && a->within && i->tenant != t && over)
+        may |= ASK_RECLAIM;
+    if ((i->tenant == t || !a->p->fair || over || a->within) &&
+        tenant_order(a->p, i->tenant, t) <= 0)
+        may |= ASK_TURN;
+    return may;
+}
+
+/* Of all who belong to the tenant: worked out once for each claimant. */
+static uint8_t tenant_may(const struct ask *a, struct plan_tenant *t)
+{
+    if (t->asked != a->number) {
+        t->may = judge(a, t);
+        t->asked = a->number;
+    }
+    return t->may;
+}
+
+/* May those of that priority, level and tenant be made to go, but for what
+ * they are themselves?
+ */
+static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
+                    struct plan_tenant *t, enum plan_cause *ret)
+{
+    *ret = EVICT_PRIORITY;
+    if (priority != a->i->priority)
+        return priority < a->i->priority;
+    *ret = EVICT_QUOTA;
+    if (a->within && (tenant_may(a, t) & ASK_RECLAIM))
+        return true;
+    *ret = EVICT_TURN;
+    return level >= a->turn && (tenant_may(a, t) & ASK_TURN);
+}
+
+/* Who stands in no set has not run for long enough. */
+bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
+{
+    enum plan_cause cause;
+    enum plan_yield how;
+
+    if (v->room_slot == 0 ||
+        !may_ask(a, v->priority, v->level, v->tenant, &cause))
+        return false;
+    if (cause == EVICT_QUOTA && v->held_milli == 0) {
+        if (v->level < a->turn || !(tenant_may(a, v->tenant) & ASK_TURN))
+            return false;
+        cause = EVICT_TURN;
+    }
+    how = victim_how(v);
+    if (how == YIELD_NEVER)
+        return false;
+    if (cause == EVICT_TURN &&
+        (how == YIELD_KILL || (how == YIELD_CHECKPOINT &&
+                               a->p->policy.turns != TURNS_CHECKPOINT)))
+        return false;
+    *ret = (struct option) {
+        .item = v, .loss = victim_loss(a->p, v, how, false),
+        .cause = cause, .how = how,
+    };
+    return true;
+}
+
+bool room_may_go(const struct plan *p, const struct plan_item *i,
+                 struct plan_item *v)
+{
+    struct ask a;
+    struct option unused;
+
+    if (v->room_slot == 0 || i->priority < v->priority)
+        return false;
+    a = victim_ask(p, i);
+    return victim_may(&a, v, &unused);
+}
+
+/* ---- where they are ---- */
+
+/* The sets stand in order of priority, then from the latest level to the first:
+ * from some on none may be asked.
+ */
+static bool is_past(const struct ask *a, const struct running_set *set)
+{
+    return set->priority > a->i->priority ||
+           (set->priority == a->i->priority && set->level < a->turn &&
+            !a->within);
+}
+
+bool victim_hope(const struct ask *a, uint64_t idle)
+{
+    const struct rooms *r = a->p->rooms;
+    uint64_t milli = idle, want = a->i->shape->gpu_milli;
+    enum plan_cause unused;
+    bool any = false;
+
+    for (uint32_t k = 0; k < r->nsets && !(any && milli >= want); k++) {
+        const struct running_set *set = &r->sets[k];
+
+        if (is_past(a, set))
+            break;
+        if (may_ask(a, set->priority, set->level, set->tenant, &unused)) {
+            milli += set->milli;
+            any = true;
+        }
+    }
+    return any && milli >= want;
+}
+
+/* The first `want` of the heap, in order, without taking them out: each next
+ * one is below one that came before.  Returns how many.
+ */
+static uint32_t first_of(const struct heap *h, struct plan_item **ret,
+                         uint32_t want)
+{
+    uint32_t front[2 * ROOM_VICTIMS + 2], n = 0, nfront = 0;
+
+    if (h->count > 0)
+        front[nfront++] = 0;
+    while (nfront > 0 && n < want && n < ROOM_VICTIMS) {
+        uint32_t best = 0, at;
+
+        for (uint32_t k = 1; k < nfront; k++)
+            if (h->before(h->items[front[k]], h->items[front[best]]))
+                best = k;
+        at = front[best];
+        front[best] = front[--nfront];
+        ret[n++] = h->items[at];
+        if (2 * at + 1 < h->count)
+            front[nfront++] = 2 * at + 1;
+        if (2 * at + 2 < h->count)
+            front[nfront++] = 2 * at + 2;
+    }
+    return n;
+}
+
+uint32_t victim_first(const struct ask *a, struct plan_item **ret)
+{
+    const struct rooms *r = a->p->rooms;
+    enum plan_cause unused;
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < r->nsets && n < ROOM_VICTIMS; k++) {
+        const struct running_set *set = &r->sets[k];
+
+        if (is_past(a, set))
+            break;
+        if (may_ask(a, set->priority, set->level, set->tenant, &unused))
+            n += first_of(&set->items, ret + n, ROOM_VICTIMS - n);
+    }
+    return n;
+}
+
+bool victim_enough(const struct ask *a, const struct plan_node *n,
+                   const struct part *q)
+{
+    uint64_t milli = n->free_milli, want = (uint64_t) q->devices * q->milli;
+    uint64_t cpu = n->cpu_free;
+    enum plan_cause unused;
+
+    for (uint32_t k = 0; k < n->nitems; k++) {
+        const struct plan_item *v = n->items[k];
+
+        if (milli >= want && cpu >= q->need.cpu_milli)
+            return true;
+        if (v->state == ITEM_LEAVING ||
+            (v->room_slot > 0 &&
+             may_ask(a, v->priority, v->level, v->tenant, &unused))) {
+            milli += v->held_milli;
+            cpu += v->shape->cpu_milli * v->nplaces;
+        }
+    }
+    return milli >= want && cpu >= q->need.cpu_milli;
+}

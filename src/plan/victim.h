@@ -1,0 +1,48 @@
+#pragma once
+
+#include "plan/room.h"
+
+/* victim - who may be made to go, for whom, and what that costs.
+ *
+ *     priority   for one of higher priority;
+ *     quota      for a tenant within its guaranteed quota, by one beyond it;
+ *     turn       for one of an earlier level, if the policy's turns allow it.
+ */
+
+/* A claimant asks; what it may ask of whom follows from this alone, as long as
+ * nothing changes and nobody else asks.
+ */
+struct ask {
+    const struct plan *p;
+    const struct plan_item *i;
+    uint64_t number;
+    bool within;                       /* its tenant's guaranteed quota */
+    uint32_t turn;                     /* the first level that gives way to it */
+};
+
+enum { ASK_RECLAIM = 1, ASK_TURN = 2 };            /* plan_tenant.may */
+
+/* One who could be made to go. */
+struct option {
+    struct plan_item *item;
+    double loss;
+    enum plan_cause cause;
+    enum plan_yield how;
+};
+
+struct ask victim_ask(const struct plan *p, const struct plan_item *i);
+bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
+enum plan_yield victim_how(const struct plan_item *v);
+double victim_loss(const struct plan *p, const struct plan_item *v,
+                   enum plan_yield how, bool moves);
+/* Could anybody at all be made to go, and could that be enough with what is
+ * idle?
+ */
+bool victim_hope(const struct ask *a, uint64_t idle);
+/* The first ROOM_VICTIMS who may be made to go: those of the lowest priority,
+ * of the latest level, who started last.  Returns how many.
+ */
+uint32_t victim_first(const struct ask *a, struct plan_item **ret);
+/* false: not even if all went who may be made to would a rank fit there. */
+bool victim_enough(const struct ask *a, const struct plan_node *n,
+                   const struct part *q);
