@@ -80,41 +80,25 @@ uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
     return p->now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
 }
 
-static void item_level(struct plan *p, struct plan_item *i)
+/* Returns the work at which it ends. */
+static uint64_t item_level(struct plan *p, struct plan_item *i)
 {
     uint64_t until;
     uint32_t level = predict_level(p->predict, &i->sig, plan_work(p, i),
                                    &until);
 
     i->level = (uint8_t) (level < UINT8_MAX ? level : UINT8_MAX);
+    return until;
 }
 
 /* ---- timers ---- */
 
-static bool timer_before(const void *a, const void *b)
+/* When work reaches that. */
+static uint64_t work_at_ms(const struct plan *p, const struct plan_item *i,
+                           uint64_t until)
 {
-    const struct plan_item *x = a, *y = b;
+    uint64_t work = plan_work(p, i), left;
 
-    return x->timer_ms != y->timer_ms ? x->timer_ms < y->timer_ms
-                                      : x->order < y->order;
-}
-
-static uint32_t *timer_slot(void *item)
-{
-    return &((struct plan_item *) item)->timer_slot;
-}
-
-void items_init(struct plan *p)
-{
-    p->timers = (struct heap) { .before = timer_before, .slot = timer_slot };
-}
-
-/* When work reaches the end of the level. */
-static uint64_t level_ends_ms(const struct plan *p, const struct plan_item *i)
-{
-    uint64_t until, work = plan_work(p, i), left;
-
-    (void) predict_level(p->predict, &i->sig, work, &until);
     if (until == UINT64_MAX || i->held_milli == 0)
         return UINT64_MAX;
     left = until > work ? until - work : 1;
@@ -163,18 +147,21 @@ uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i)
     return at > i->since_ms ? at : i->since_ms + 1;
 }
 
-static uint64_t next_change(const struct plan *p, const struct plan_item *i)
+/* Its level ends with that work. */
+static uint64_t running_changes_ms(const struct plan *p,
+                                   const struct plan_item *i, uint64_t until)
+{
+    uint64_t level = work_at_ms(p, i, until);
+    uint64_t ripe = i->room_slot ? 0 : item_ripe_ms(p, i);
+
+    return ripe > p->now_ms && ripe < level ? ripe : level;
+}
+
+static uint64_t waiting_changes_ms(const struct plan *p,
+                                   const struct plan_item *i)
 {
     uint64_t at = UINT64_MAX, urgent;
 
-    if (i->state == ITEM_RUNNING) {
-        uint64_t level = level_ends_ms(p, i);
-        uint64_t ripe = i->room_slot ? 0 : item_ripe_ms(p, i);
-
-        return ripe > p->now_ms && ripe < level ? ripe : level;
-    }
-    if (!item_waits(i))
-        return UINT64_MAX;
     if (!i->promoted)
         at = i->since_ms + item_patience_ms(p, i);
     if (!i->urgent) {
@@ -186,23 +173,33 @@ static uint64_t next_change(const struct plan *p, const struct plan_item *i)
 
 static void item_timer(struct plan *p, struct plan_item *i)
 {
-    heap_remove(&p->timers, i);
-    i->timer_ms = next_change(p, i);
-    if (i->timer_ms != UINT64_MAX)
-        heap_add(&p->timers, i);
+    uint64_t at = UINT64_MAX, until;
+
+    if (i->state == ITEM_RUNNING) {
+        (void) predict_level(p->predict, &i->sig, plan_work(p, i), &until);
+        at = running_changes_ms(p, i, until);
+    } else if (item_waits(i)) {
+        at = waiting_changes_ms(p, i);
+    }
+    timer_set(&p->timers, i, at);
+}
+
+static void due_running(struct plan *p, struct plan_item *i)
+{
+    uint8_t was = i->level;
+    uint64_t until = item_level(p, i);
+
+    if (i->level != was)
+        room_moved(p, i, was);
+    room_running(p, i, true);
+    timer_set(&p->timers, i, running_changes_ms(p, i, until));
+    line_chance(p, i);
 }
 
 static void due(struct plan *p, struct plan_item *i)
 {
     if (i->state == ITEM_RUNNING) {
-        uint8_t was = i->level;
-
-        item_level(p, i);
-        item_timer(p, i);
-        if (i->level != was)
-            room_moved(p, i, was);
-        room_running(p, i, true);
-        line_chance(p, i);
+        due_running(p, i);
         return;
     }
     line_remove(p, i);
@@ -235,7 +232,7 @@ void items_tick(struct plan *p)
 {
     struct plan_item *i;
 
-    while ((i = heap_top(&p->timers)) && i->timer_ms <= p->now_ms)
+    while (timer_first(&p->timers, &i) <= p->now_ms)
         due(p, i);
 }
 
@@ -248,7 +245,7 @@ static void join(struct plan *p, struct plan_item *i, uint8_t level)
     if (level)
         i->level = level - 1;
     else
-        item_level(p, i);
+        (void) item_level(p, i);
     item_timer(p, i);
     p->waiting++;
     if (i->shape->gpu_milli > 0)
@@ -263,7 +260,7 @@ static void leave_line(struct plan *p, struct plan_item *i)
     promise_drop(p, i);
     room_over(p, i);
     line_remove(p, i);
-    heap_remove(&p->timers, i);
+    timer_set(&p->timers, i, UINT64_MAX);
     p->waiting--;
     if (i->shape->gpu_milli > 0)
         tenant_wants(p, i->tenant, -1);
@@ -432,6 +429,7 @@ int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err)
 {
     struct plan_place *copy;
+    uint64_t until;
     int rc;
 
     assert(!item_runs(i));
@@ -455,8 +453,8 @@ int plan_start(struct plan *p, struct plan_item *i,
     tenant_took(p, i->tenant, i->held_milli);
     line_tenant(p, i->tenant);
     add_running(p, i);
-    item_level(p, i);
-    item_timer(p, i);
+    until = item_level(p, i);
+    timer_set(&p->timers, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
     return 0;
 }
@@ -536,7 +534,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
 {
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
-    heap_remove(&p->timers, i);
+    timer_set(&p->timers, i, UINT64_MAX);
     room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
     if (suspended)
@@ -552,7 +550,7 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
 {
     if (item_waits(i))
         leave_line(p, i);
-    heap_remove(&p->timers, i);
+    timer_set(&p->timers, i, UINT64_MAX);
     if (item_runs(i)) {
         room_gone(p, i);
         room_over(p, i);

@@ -12,7 +12,6 @@ struct plan *plan_new(void)
     policy_init(&p->policy);
     p->predict = predict_new();
     p->room = 1;
-    items_init(p);
     pool_init(p);
     tenants_init(p);
     line_init(p);
@@ -39,7 +38,7 @@ void plan_free(struct plan *p)
     line_free(p);
     tenants_free(p);
     pool_free(p);
-    heap_free(&p->timers);
+    free(p->timers.list);
     free(p->running);
     predict_free(p->predict);
     free(p->next);
@@ -97,12 +96,11 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
 
 uint64_t plan_wake_ms(const struct plan *p)
 {
-    const struct plan_item *i = heap_top(&p->timers);
-    uint64_t at = promises_wake_ms(p);
+    uint64_t at = promises_wake_ms(p), timer;
+    struct plan_item *unused;
 
-    if (p->waiting > 0 && i && i->timer_ms < at)
-        at = i->timer_ms;
-    return at;
+    timer = timer_first(&p->timers, &unused);
+    return p->waiting > 0 && timer < at ? timer : at;
 }
 
 size_t plan_waiting(const struct plan *p)

@@ -2,6 +2,7 @@
 
 #include "base/heap.h"
 #include "plan/plan.h"
+#include "plan/timer.h"
 
 struct map;
 struct paper;
@@ -158,7 +159,6 @@ struct plan_item {
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
     uint64_t since_ms;                 /* it runs, or waits */
     uint64_t held_milli;               /* devices, while it holds any */
-    uint64_t timer_ms;                 /* its level or order changes then */
     uint64_t bytes;
     struct predict_sig sig;
     struct queue *queue;               /* in line there, or NULL */
@@ -199,7 +199,7 @@ struct plan {
 
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
     uint32_t nrunning, running_cap;
-    struct heap timers;                /* of items: what time changes */
+    struct timers timers;              /* what time changes */
     struct plan_item *all;
     size_t waiting, items;
     size_t bytes;
@@ -376,7 +376,6 @@ void stage_drop(struct plan *p, struct plan_item *i);
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 
-void items_init(struct plan *p);
 bool item_runs(const struct plan_item *i);               /* holds its places */
 bool item_waits(const struct plan_item *i);              /* in line */
 void items_tick(struct plan *p);                         /* what is due */
