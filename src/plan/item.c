@@ -147,14 +147,17 @@ uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i)
     return at > i->since_ms ? at : i->since_ms + 1;
 }
 
-/* Its level ends with that work. */
+/* Its level ends with that work; which level it has matters to nobody before
+ * it may be asked to leave.
+ */
 static uint64_t running_changes_ms(const struct plan *p,
                                    const struct plan_item *i, uint64_t until)
 {
-    uint64_t level = work_at_ms(p, i, until);
     uint64_t ripe = i->room_slot ? 0 : item_ripe_ms(p, i);
 
-    return ripe > p->now_ms && ripe < level ? ripe : level;
+    if (i->yield == YIELD_NEVER)
+        return UINT64_MAX;
+    return ripe > p->now_ms ? ripe : work_at_ms(p, i, until);
 }
 
 static uint64_t waiting_changes_ms(const struct plan *p,

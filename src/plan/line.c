@@ -155,6 +155,7 @@ static struct bench *get_bench(const struct plan *p, int16_t priority,
     bench->queues = (struct heap) { .before = queue_before,
                                     .slot = queue_slot };
     band->benches[band->count++] = bench;
+    band->sorted = 0;
     return bench;
 }
 
@@ -167,7 +168,9 @@ static void put_bench(struct line *l, struct bench *bench)
         return;
     while (band->benches[at] != bench)
         at++;
-    band->benches[at] = band->benches[--band->count];
+    band->count--;
+    memmove(band->benches + at, band->benches + at + 1,
+            (band->count - at) * sizeof(struct bench *));
     heap_free(&bench->queues);
     free(bench->rows);
     free(bench);
@@ -319,7 +322,9 @@ static void link_bound(struct queue *q)
         }
         q->links[k] = n->nbound;
         n->bound[n->nbound++] = (struct bound) {
-            .queue = q, .link = k, .priority = q->priority, .level = q->level,
+            .queue = q, .tenant = q->tenant,
+            .gpu_milli = q->shape->gpu_milli, .link = k,
+            .priority = q->priority, .level = q->level,
         };
     }
 }
@@ -476,18 +481,32 @@ void line_rebuild(struct plan *p)
 
 /* ---- the walk ---- */
 
-static struct bench *first_bench(const struct plan *p, const struct band *band)
+/* They stand nearly as they should: few have changed since. */
+void line_sort(const struct plan *p, struct band *band)
 {
-    struct bench *best = NULL;
-
-    for (uint32_t k = 0; k < band->count; k++) {
+    if (band->sorted == p->shares)
+        return;
+    for (uint32_t k = 1; k < band->count; k++) {
         struct bench *b = band->benches[k];
+        uint32_t at = k;
 
-        if ((b->queues.count > 0 || b->open) &&
-            (!best || tenant_order(p, b->tenant, best->tenant) < 0))
-            best = b;
+        while (at > 0 && tenant_order(p, b->tenant,
+                                      band->benches[at - 1]->tenant) < 0) {
+            band->benches[at] = band->benches[at - 1];
+            at--;
+        }
+        band->benches[at] = b;
     }
-    return best;
+    band->sorted = p->shares;
+}
+
+static struct bench *first_bench(const struct plan *p, struct band *band)
+{
+    line_sort(p, band);
+    for (uint32_t k = 0; k < band->count; k++)
+        if (band->benches[k]->queues.count > 0 || band->benches[k]->open)
+            return band->benches[k];
+    return NULL;
 }
 
 static struct queue *first_queue(const struct plan *p)

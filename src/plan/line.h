@@ -20,6 +20,8 @@ enum parked {
 /* One that waits for a node; what is asked of all of them stands here. */
 struct bound {
     struct queue *queue;
+    const struct plan_tenant *tenant;
+    uint64_t gpu_milli;
     uint32_t link;                     /* of the queue's */
     int16_t priority;
     uint8_t level;
@@ -65,8 +67,9 @@ struct bench {
 
 struct band {
     int16_t priority;
-    struct bench **benches;
+    struct bench **benches;            /* as tenants stood at `sorted` */
     uint32_t count, cap;
+    uint64_t sorted;                   /* plan.shares; 0: to be sorted */
 };
 
 struct line {
@@ -80,6 +83,8 @@ struct line {
 bool line_never(const struct plan *p, struct shape *s,
                 const struct plan_item *i);
 
+/* The benches of the band in order, whose turn is first first. */
+void line_sort(const struct plan *p, struct band *band);
 void line_unpark(struct plan *p, struct queue *q);       /* it looks again */
 void line_open(struct shape *s);       /* ... the first of each row */
 /* wake.c: the queue, bound to its nodes, is done with what is free there. */

@@ -11,7 +11,7 @@ struct plan *plan_new(void)
 
     policy_init(&p->policy);
     p->predict = predict_new();
-    p->room = 1;
+    p->room = p->shares = 1;
     pool_init(p);
     tenants_init(p);
     line_init(p);
@@ -77,6 +77,7 @@ void plan_tick(struct plan *p, uint64_t now_ms)
         return;
     meter_advance(p, now_ms);
     p->now_ms = now_ms;
+    p->shares++;
     items_tick(p);
     promises_tick(p);
     line_tick(p);

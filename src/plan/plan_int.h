@@ -204,6 +204,7 @@ struct plan {
     size_t waiting, items;
     size_t bytes;
     bool fair;                         /* tenants share by weight */
+    uint64_t shares;                   /* grows when their order may have changed */
     struct plan_place *next;           /* of the decision given last */
 
     struct line *line;                 /* line.c */

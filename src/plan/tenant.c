@@ -69,6 +69,7 @@ static void fold(struct plan *p, struct plan_tenant *t)
     t->usage = usage_at(p, t);
     t->usage_ms = p->now_ms;
     t->share_ms = UINT64_MAX;
+    p->shares++;
 }
 
 void plan_tenant_load(struct plan *p, struct plan_tenant *t, double usage,
@@ -77,6 +78,7 @@ void plan_tenant_load(struct plan *p, struct plan_tenant *t, double usage,
     t->usage = usage;
     t->usage_ms = at_ms < p->now_ms ? at_ms : p->now_ms;
     t->share_ms = UINT64_MAX;
+    p->shares++;
     line_tenant(p, t);
 }
 
@@ -221,6 +223,7 @@ void tenants_changed(struct plan *p)
 {
     bool fair = is_fair(p);
 
+    p->shares++;
     if (fair != p->fair) {
         p->fair = fair;
         line_rebuild(p);

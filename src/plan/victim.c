@@ -53,7 +53,7 @@ double victim_loss(const struct plan *p, const struct plan_item *v,
 /* ---- what tenants and levels allow ---- */
 
 /* One within its own guarantee is not over that of those above. */
-static bool over_quota(const struct plan_tenant *t)
+bool victim_over_quota(const struct plan_tenant *t)
 {
     if (t->quota_milli > 0 && t->held_milli <= t->quota_milli)
         return false;
@@ -79,7 +79,7 @@ struct ask victim_ask(const struct plan *p, const struct plan_item *i)
 static uint8_t judge(const struct ask *a, struct plan_tenant *t)
 {
     const struct plan_item *i = a->i;
-    bool over = over_quota(t);
+    bool over = victim_over_quota(t);
     uint8_t may = 0;
 
     if (a->p->policy.reclaim && a->within && i->tenant != t && over)

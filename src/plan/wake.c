@@ -1,6 +1,6 @@
 #include "plan/line.h"
 #include "plan/pool.h"
-#include "plan/room.h"
+#include "plan/victim.h"
 
 /* Who looks again, and when: see line.c.
  *
@@ -162,6 +162,44 @@ static void give_chance(struct plan *p, struct queue *q)
     line_unpark(p, q);
 }
 
+/* Somebody who may newly give way, as those see it who may ask. */
+struct chance {
+    struct plan_item *item;
+    bool reclaims;                     /* its tenant has more than its quota */
+};
+
+/* May one of that priority, level and tenant ask?  Quick: room_may_go has the
+ * last word.
+ */
+static bool may_ask(const struct chance *c, int16_t priority, uint8_t level,
+                    const struct plan_tenant *t, uint64_t gpu_milli)
+{
+    if (priority != c->item->priority)
+        return priority > c->item->priority;
+    return level + PREDICT_GIVE_WAY <= c->item->level ||
+           (c->reclaims && tenant_within_quota(t, gpu_milli));
+}
+
+/* The first of each row of the bench whom it may give way for. */
+static bool wake_bench(struct plan *p, const struct bench *b,
+                       const struct chance *c)
+{
+    bool any = false;
+
+    for (uint32_t k = 0; k < b->nrows; k++) {
+        const struct row *r = b->rows[k];
+        struct queue *q = heap_top(&r->queues);
+
+        if (q && may_ask(c, q->priority, q->level, q->tenant,
+                         r->shape->gpu_milli) &&
+            room_may_go(p, heap_top(&q->items), c->item)) {
+            give_chance(p, q);
+            any = true;
+        }
+    }
+    return any;
+}
+
 /* Might it give way for some of the bench, by priority and tenant? */
 static bool bench_may(const struct plan *p, const struct bench *b,
                       const struct plan_item *i)
@@ -172,42 +210,23 @@ static bool bench_may(const struct plan *p, const struct bench *b,
             tenant_within_quota(b->tenant, 0));
 }
 
-/* The first of each row of the bench whom it may give way for. */
-static bool wake_bench(struct plan *p, const struct bench *b,
-                       struct plan_item *i)
-{
-    bool any = false;
-
-    for (uint32_t k = 0; k < b->nrows; k++) {
-        struct queue *q = heap_top(&b->rows[k]->queues);
-
-        if (q && room_may_go(p, heap_top(&q->items), i)) {
-            give_chance(p, q);
-            any = true;
-        }
-    }
-    return any;
-}
-
 /* In a large pool only those look who come first: when they cannot use it, it
  * is left alone until it has its next level.
  */
-static void wake_first(struct plan *p, struct plan_item *i)
+static void wake_first(struct plan *p, const struct chance *c)
 {
     for (uint32_t k = 0; k < p->line->nbands; k++) {
-        const struct band *band = p->line->bands[k];
-        const struct bench *best = NULL;
+        struct band *band = p->line->bands[k];
+        const struct bench *b = NULL;
 
-        if (band->priority < i->priority)
+        if (band->priority < c->item->priority)
             break;
-        for (uint32_t n = 0; n < band->count; n++) {
-            const struct bench *b = band->benches[n];
-
-            if (b->count > b->queues.count && bench_may(p, b, i) &&
-                (!best || tenant_order(p, b->tenant, best->tenant) < 0))
-                best = b;
-        }
-        if (best && wake_bench(p, best, i))
+        line_sort(p, band);
+        for (uint32_t n = 0; n < band->count && !b; n++)
+            if (band->benches[n]->count > band->benches[n]->queues.count &&
+                bench_may(p, band->benches[n], c->item))
+                b = band->benches[n];
+        if (b && wake_bench(p, b, c))
             break;
     }
 }
@@ -215,21 +234,19 @@ static void wake_first(struct plan *p, struct plan_item *i)
 /* ... and the first of those who wait for a place on its node, if what it has
  * and what is free there would do.
  */
-static void wake_beside(struct plan *p, struct plan_item *i)
+static void wake_beside(struct plan *p, const struct chance *c)
 {
-    const struct plan_node *n = i->places[0].node;
+    const struct plan_node *n = c->item->places[0].node;
+    uint64_t milli = n->free_milli + c->item->held_milli;
     struct queue *best = NULL;
 
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
         struct queue *q = b->queue;
 
-        if (b->priority < i->priority ||
-            (b->priority == i->priority && !p->policy.reclaim &&
-             b->level + PREDICT_GIVE_WAY > i->level))
-            continue;
-        if (q->shape->gpu_milli <= n->free_milli + i->held_milli &&
-            room_may_go(p, q->bound, i) &&
+        if (b->gpu_milli <= milli &&
+            may_ask(c, b->priority, b->level, b->tenant, b->gpu_milli) &&
+            room_may_go(p, q->bound, c->item) &&
             (!best || item_before(p, q->bound, best->bound)))
             best = q;
     }
@@ -239,9 +256,15 @@ static void wake_beside(struct plan *p, struct plan_item *i)
 
 void line_chance(struct plan *p, struct plan_item *i)
 {
+    struct chance c = {
+        i, p->policy.reclaim && victim_over_quota(i->tenant),
+    };
+
+    if (i->room_slot == 0)
+        return;
     if (is_large(p)) {
-        wake_first(p, i);
-        wake_beside(p, i);
+        wake_first(p, &c);
+        wake_beside(p, &c);
         return;
     }
     for (uint32_t k = 0; k < p->nshapes; k++)
