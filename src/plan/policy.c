@@ -26,8 +26,10 @@
  *               keeps devices idle for ends that rarely come so late.
  * min_run       five minutes: work that was just let in gets something done
  *               before it can be asked to leave.
+ * kill          yes: a quota that is given back only by those who lose nothing
+ *               by it guarantees nothing.
  * suspend_cost  a minute: what a device full of memory takes to move out and
- *               in again; measured costs replace it.
+ *               in again.
  */
 void policy_init(struct policy *p)
 {
@@ -41,7 +43,7 @@ void policy_init(struct policy *p)
     p->min_run_ms = 5 * 60 * 1000;
     p->suspend_cost_s = 60;
     p->reclaim = true;
-    p->kill = false;
+    p->kill = true;
     p->move = true;
     p->lookahead_ms = 60 * 1000;
     p->burst_margin = 0.1;
@@ -100,11 +102,11 @@ static const struct policy_field fields[] = {
     { "min_run", POLICY_TIME, P(min_run_ms), 0, YEAR, NULL,
       "run time before the first preemption" },
     { "suspend_cost", POLICY_TIME, P(suspend_cost_s), 0, 86400, NULL,
-      "of suspending and resuming once, until it is measured" },
+      "what suspending and resuming once is taken to cost" },
     { "reclaim", POLICY_FLAG, P(reclaim), 0, 0, NULL,
       "guaranteed quota is taken back from those who borrowed it" },
     { "kill", POLICY_FLAG, P(kill), 0, 0, NULL,
-      "also from those who lose work by it" },
+      "even from those who lose work by it, if nobody else will do" },
     { "move", POLICY_FLAG, P(move), 0, 0, NULL,
       "some are suspended so that a whole place comes free" },
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,

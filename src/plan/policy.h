@@ -37,9 +37,9 @@ struct policy {
     uint32_t reservations;             /* at most so many at once */
     enum policy_turns turns;
     uint64_t min_run_ms;               /* before the first preemption */
-    double suspend_cost_s;             /* until measured: suspend and resume */
+    double suspend_cost_s;             /* suspend and resume once */
     bool reclaim;                      /* guaranteed quota is taken back */
-    bool kill;                         /* also from who loses work by it */
+    bool kill;                         /* even from who loses work by it */
     bool move;                         /* suspend one to make whole places */
     uint64_t lookahead_ms;             /* stage for devices free within it */
     double burst_margin;               /* a slower pool must win by this share */

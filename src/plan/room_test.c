@@ -148,6 +148,32 @@ static void test_quota(void)
     plan_free(b->p);
 }
 
+static void test_quota_kill(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_tenant *owner, *guest;
+    struct plan_item *loses, *mine;
+    struct policy policy;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, false, false);
+    owner = bed_tenant(b, "owner", 0, 1000, 0);
+    guest = bed_tenant(b, "guest", 0, 0, 0);
+    policy = *plan_policy(b->p);
+    policy.kill = false;
+    plan_set_policy(b->p, &policy);
+    loses = BED(.milli = 1000, .t = guest, .yield = YIELD_KILL);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    mine = BED(.milli = 1000, .t = owner);
+    ok(nothing(b), "who would lose its work keeps what it borrowed");
+    policy.kill = true;
+    plan_set_policy(b->p, &policy);
+    ok(evicts(b, loses, mine, EVICT_QUOTA, YIELD_KILL),
+       "unless the policy says otherwise");
+    plan_free(b->p);
+}
+
 static void test_turn(void)
 {
     struct bed bed, *b = &bed;
@@ -295,6 +321,7 @@ int main(void)
     test_in_vain();
     test_least_loss();
     test_quota();
+    test_quota_kill();
     test_turn();
     test_no_turn_for_an_equal();
     test_move();

@@ -131,7 +131,8 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
         cause = EVICT_TURN;
     }
     how = victim_how(v);
-    if (how == YIELD_NEVER)
+    if (how == YIELD_NEVER || (cause == EVICT_QUOTA && how == YIELD_KILL &&
+                               !a->p->policy.kill))
         return false;
     if (cause == EVICT_TURN &&
         (how == YIELD_KILL || (how == YIELD_CHECKPOINT &&
