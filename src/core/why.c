@@ -417,19 +417,21 @@ static void why_short(const struct world *w, const struct task *t,
 
     if (code == WHY_DEVICES)
         say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
-            "are free in all.", buf_text(&what), per_rank(s).text,
-            has.matching, milli(has.free_milli).text);
+            "%s free in all.", buf_text(&what), per_rank(s).text,
+            has.matching, milli(has.free_milli).text,
+            has.free_milli == 1000 ? "is" : "are");
     else if (code == WHY_FRAGMENTED)
         say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
-            "are free, but not where it could use them together.",
+            "%s free, but not where it could use them together.",
             buf_text(&what), per_rank(s).text, has.matching,
-            milli(has.free_milli).text);
+            milli(has.free_milli).text,
+            has.free_milli == 1000 ? "is" : "are");
     else if (code == WHY_CPUS)
-        say(y, code, "It needs %s%s; at most %s are free on one node.",
+        say(y, code, "It needs %s%s; at most %s %s free on one node.",
             cpus(s->cpu_milli).text, per_rank(s).text,
-            milli(has.cpus_free).text);
+            milli(has.cpus_free).text, has.cpus_free == 1000 ? "is" : "are");
     else
-        say(y, code, "It needs %s of memory%s; at most %s are free on one "
+        say(y, code, "It needs %s of memory%s; at most %s is free on one "
             "node.", bytes(s->memory).text, per_rank(s).text,
             bytes(has.memory_free).text);
     change(y, "It starts when running work ends and leaves enough.");
@@ -572,13 +574,15 @@ static void why_plan(const struct world *w, const struct task *t,
 
 /* Said at once, and not when the time has come. */
 static void why_late(const struct world *w, const struct task *t,
-                     const struct plan_item *item, struct why *y)
+                     const struct plan_item *item, uint64_t now_ms,
+                     struct why *y)
 {
     const struct spec *s = t->workload->spec;
     uint64_t begin = add_capped(t->workload->submitted_ms, s->max_wait_ms);
     char at[32];
 
-    if (s->deadline_ms && !plan_can_end_by(w->plan, item, s->deadline_ms)) {
+    if (s->deadline_ms &&
+        !plan_can_end_by(w->plan, item, now_ms, s->deadline_ms)) {
         clock_print(s->deadline_ms < TIME_MAX ? s->deadline_ms : TIME_MAX, at,
                     sizeof(at));
         (void) snprintf(y->late, sizeof(y->late), "As predicted it will not "
@@ -601,13 +605,13 @@ static void why_in_line(const struct world *w, const struct task *t,
         why_together(graph_set(t->workload, t), y);
         return;
     }
-    plan_reason(w->plan, item, &r);
+    plan_reason(w->plan, item, now_ms, &r);
     y->position = r.position;
     y->start_low_ms = r.start_low_ms;
     y->start_ms = r.start_ms;
     y->start_high_ms = r.start_high_ms;
     why_plan(w, t, &r, now_ms, y);
-    why_late(w, t, item, y);
+    why_late(w, t, item, now_ms, y);
 }
 
 void why_task(const struct world *w, const struct task *t, uint64_t now_ms,

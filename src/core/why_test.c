@@ -142,7 +142,7 @@ static void test_room(void)
     spec = sim_spec(1);
     spec->tasks[0].memory = UINT64_C(5) << 30;
     (void) sim_submit(&s, spec);
-    says(&s, 2, 0, WHY_MEMORY, 1, "It needs 5Gi of memory; at most 4Gi are free "
+    says(&s, 2, 0, WHY_MEMORY, 1, "It needs 5Gi of memory; at most 4Gi is free "
          "on one node.",
          "It starts when running work ends and leaves enough.");
     spec = sim_spec(1);
@@ -150,7 +150,7 @@ static void test_room(void)
     sim_model(spec, 0, "h100");
     (void) sim_submit(&s, spec);
     says(&s, 3, 0, WHY_DEVICES, 2, "It needs 2 devices of model h100; of 4 "
-         "devices that would do, 1 are free in all.",
+         "devices that would do, 1 is free in all.",
          "It starts when running work ends and leaves enough.");
     sim_close(&s);
 }
@@ -324,6 +324,10 @@ static void test_late(void)
        "it starts when the other one ends, an hour from now");
     ok(strncmp(y.late, "As predicted it will not have ended by its deadline",
                51) == 0, "%s", y.late);
+    why_task(s.w, sim_task(&s, 22, 0), s.now + 7200000, &y);
+    ok(y.start_low_ms > s.now + 7200000 && y.start_ms > y.start_low_ms &&
+       y.start_high_ms > y.start_ms, "it outlives its kind and nothing else "
+       "happens: asked later, it is said from then on");
     spec = sim_spec(1);
     spec->tasks[0].gpu_milli = 1000;
     spec->max_wait_ms = 60000;

@@ -60,24 +60,31 @@ static double item_rating(const struct plan *p, const struct plan_item *i)
 }
 
 /* Run time that counts, on a device of rating 1. */
-static uint64_t item_age_ms(const struct plan *p, const struct plan_item *i)
+static uint64_t item_age_ms(const struct plan *p, const struct plan_item *i,
+                            uint64_t now_ms)
 {
     if (!item_runs(i))
         return i->run_ms;
-    return i->run_ms + (uint64_t) ((double) (p->now_ms - i->since_ms) *
+    return i->run_ms + (uint64_t) ((double) (now_ms - i->since_ms) *
                                    item_rating(p, i));
+}
+
+uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
+                        uint64_t now_ms, double quantile)
+{
+    uint64_t age = item_age_ms(p, i, now_ms);
+    uint64_t all = predict_quantile(p->predict, &i->sig, age,
+                                    (double) i->progress, quantile);
+
+    if (all <= age)
+        return now_ms;
+    return now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
 }
 
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile)
 {
-    uint64_t age = item_age_ms(p, i);
-    uint64_t all = predict_quantile(p->predict, &i->sig, age,
-                                    (double) i->progress, quantile);
-
-    if (all <= age)
-        return p->now_ms;
-    return p->now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
+    return item_end_at_ms(p, i, p->now_ms, quantile);
 }
 
 /* Returns the work at which it ends. */
@@ -508,7 +515,7 @@ static void release(struct plan *p, struct plan_item *i, bool counts)
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
     if (counts)
-        i->run_ms = item_age_ms(p, i);
+        i->run_ms = item_age_ms(p, i, p->now_ms);
     i->work += i->held_milli * ran / 1000;
     remove_running(p, i);
     for (uint32_t k = 0; k < i->nplaces; k++)

@@ -262,7 +262,8 @@ struct plan_reason {
     /* Predicted start, and its range; 0: not known. */
     uint64_t start_low_ms, start_ms, start_high_ms;
 };
-void plan_reason(struct plan *p, const struct plan_item *i,
+/* now_ms: when it is asked; the start is predicted for then. */
+void plan_reason(struct plan *p, const struct plan_item *i, uint64_t now_ms,
                  struct plan_reason *ret);
 /* Could it ever start on what there is, all open and empty?  In under 1 ms:
  * per kind of node, not per node.  REASON_NONE: yes.
@@ -273,7 +274,7 @@ enum plan_reason_code plan_never(const struct plan *p,
  * deadline and max_wait, which are said to be impossible at once.
  */
 bool plan_can_end_by(struct plan *p, const struct plan_item *i,
-                     uint64_t when_ms);
+                     uint64_t now_ms, uint64_t when_ms);
 
 /* ---- where time went ---- */
 

@@ -376,6 +376,8 @@ void stage_drop(struct plan *p, struct plan_item *i);
 /* item.c */
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
+uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
+                        uint64_t now_ms, double quantile);   /* as of then */
 
 bool item_runs(const struct plan_item *i);               /* holds its places */
 bool item_waits(const struct plan_item *i);              /* in line */

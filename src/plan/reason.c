@@ -241,18 +241,19 @@ static uint64_t frees(const struct plan_item *o, bool devices)
  * each time after as long as this one is thought to run.
  */
 static uint64_t free_at_ms(const struct plan *p, const struct plan_item *i,
-                           bool devices, uint64_t more, double quantile)
+                           uint64_t now_ms, bool devices, uint64_t more,
+                           double quantile)
 {
     autofree struct end *ends = mem_array(p->nrunning + 1u, sizeof(*ends));
     uint64_t all = 0, again;
     uint32_t n = 0;
 
     if (more == 0)
-        return p->now_ms;
+        return now_ms;
     for (uint32_t k = 0; k < p->nrunning; k++)
         if (frees(p->running[k], devices) > 0)
             ends[n++] = (struct end) {
-                item_end_ms(p, p->running[k], quantile),
+                item_end_at_ms(p, p->running[k], now_ms, quantile),
                 frees(p->running[k], devices)
             };
     qsort(ends, n, sizeof(*ends), by_time);
@@ -282,7 +283,7 @@ static uint64_t free_cpus(const struct plan *p)
  * theirs first, and all that is free counts for nobody in particular.
  */
 static void predict_start(const struct plan *p, const struct plan_item *i,
-                          struct plan_reason *ret)
+                          uint64_t now_ms, struct plan_reason *ret)
 {
     bool devices = i->shape->gpu_milli > 0;
     uint64_t own = devices ? i->shape->gpu_milli : i->shape->cpu_milli;
@@ -294,9 +295,9 @@ static void predict_start(const struct plan *p, const struct plan_item *i,
             ahead += devices ? o->shape->gpu_milli : o->shape->cpu_milli;
     own = own > has ? own - has : 0;
     ahead = ahead > has ? ahead - has : 1;
-    ret->start_low_ms = free_at_ms(p, i, devices, own, 0.1);
-    ret->start_ms = free_at_ms(p, i, devices, ahead, 0.5);
-    ret->start_high_ms = free_at_ms(p, i, devices, ahead, 0.9);
+    ret->start_low_ms = free_at_ms(p, i, now_ms, devices, own, 0.1);
+    ret->start_ms = free_at_ms(p, i, now_ms, devices, ahead, 0.5);
+    ret->start_high_ms = free_at_ms(p, i, now_ms, devices, ahead, 0.9);
     if (ret->start_low_ms == 0 || ret->start_ms == 0 ||
         ret->start_high_ms == 0)
         ret->start_low_ms = ret->start_ms = ret->start_high_ms = 0;
@@ -304,7 +305,7 @@ static void predict_start(const struct plan *p, const struct plan_item *i,
         ret->start_high_ms = ret->start_ms;
 }
 
-void plan_reason(struct plan *p, const struct plan_item *i,
+void plan_reason(struct plan *p, const struct plan_item *i, uint64_t now_ms,
                  struct plan_reason *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -323,7 +324,7 @@ void plan_reason(struct plan *p, const struct plan_item *i,
     case REASON_FRAGMENTED:
     case REASON_HOST_MEMORY:
     case REASON_MAKING_ROOM:
-        predict_start(p, i, ret);
+        predict_start(p, i, now_ms > p->now_ms ? now_ms : p->now_ms, ret);
         break;
     case REASON_NONE:
     case REASON_HELD:
@@ -346,14 +347,14 @@ void plan_reason(struct plan *p, const struct plan_item *i,
 }
 
 bool plan_can_end_by(struct plan *p, const struct plan_item *i,
-                     uint64_t when_ms)
+                     uint64_t now_ms, uint64_t when_ms)
 {
     struct plan_reason r;
     struct guess g;
-    uint64_t start = p->now_ms;
+    uint64_t start = now_ms;
 
     predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    plan_reason(p, i, &r);
+    plan_reason(p, i, now_ms, &r);
     if (r.start_low_ms > start)
         start = r.start_low_ms;
     return start + (g.low_ms > i->run_ms ? g.low_ms - i->run_ms : 0) <=
