@@ -746,3 +746,12 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     run -3 "$WEIR" sim --from-live here --what-if "$T/if.yaml"
     [[ "$output" = *"unknown key 'weir'; there are nodes, without, tenants, policy" ]]
 }
+
+@test "an image where there are none: refused, and the log says so" {
+    up
+    printf 'weir: 1\nkind: job\nname: boxed\nimage: a/b:1\nrun: echo out\n' >"$T/i.yaml"
+    run -1 "$WEIR" run "$T/i.yaml"
+    run -0 "$WEIR" logs w1
+    [[ "$output" = *"image, which this engine has not, 'a/b:1'"* ]]
+    [[ "$output" != *out ]]
+}

@@ -82,6 +82,7 @@ json_t *order_json(const struct control *c, const struct lease *l)
         json_put_str(o, "run", s->run);
     json_put(o, "env", pairs_json(s->env, s->nenv));
     json_put_str(o, "dir", s->dir);
+    json_put_str(o, "image", s->image);
     json_put(o, "user", user_json(&t->workload->user));
     json_put_u64(o, "cpus_milli", s->cpu_milli);
     json_put_u64(o, "memory", s->memory);

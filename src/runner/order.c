@@ -138,6 +138,7 @@ int order_read(json_t *task, struct order *ret, struct err *err)
     o.workload = json_get_str(task, "workload", "");
     o.tenant = json_get_str(task, "tenant", "");
     o.dir = json_get_str(task, "dir", NULL);
+    o.image = json_get_str(task, "image", NULL);
     o.cpus_milli = json_get_u64(task, "cpus_milli", 0);
     o.memory = json_get_u64(task, "memory", 0);
     o.log_bytes = json_get_u64(task, "log_bytes", 0);

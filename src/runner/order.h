@@ -35,6 +35,7 @@ struct order {
     const char **argv;                 /* owned list, NULL at its end */
     const json_t *env;                 /* object of texts, or NULL */
     const char *dir;                   /* or NULL: the user's home */
+    const char *image;                 /* or NULL: none */
     bool has_user;
     const char *user;                  /* may be "" */
     uid_t uid;

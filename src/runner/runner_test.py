@@ -360,6 +360,9 @@ def ends(b):
     is_((m["cause"], m["status"]), ("refused", 126), "no program")
     m = b.run("w1/6.0", run="true", dir="/no/such/folder")
     is_((m["cause"], m["status"]), ("refused", 126), "no such folder")
+    m = b.run("w1/9.0", run="true", image="a/b:1")
+    is_((m["cause"], m["status"]), ("refused", 126),
+        "an image is not left out in silence")
     ok("/no/such/folder" in b.text("w1/6.0"), "the log names it")
     m = b.run("w1/7.0", argv=[])
     is_(m["cause"], "refused", "an order that makes no sense")

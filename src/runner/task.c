@@ -242,6 +242,11 @@ _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
 
     if (command)
         t->failure = &aside;
+    if (t->order->image) {             /* never beside it, in the open */
+        errno = ENOTSUP;
+        give_up(t, 126, "run in an image, which this engine has not,",
+                t->order->image);
+    }
     (void) setsid();
     die_with(t->keeper);
     rc = cgroup_enter(t->cgroup, t->lease, tracked, t->order->memory);

@@ -116,7 +116,7 @@ static const struct field task_fields[] = {
     { "argv", &type_argv, WORK, TASK(argv), NULL, NULL,
       "a program and its arguments, without a shell" },
     { "image", &type_text, WORK, TASK(image), NULL, NULL,
-      "container image, for engines that have images" },
+      "container image; refused by engines that have none" },
     { "mounts", &type_mounts, WORK, TASK_N(mounts, nmounts), &table_mount,
       NULL, "what the image sees of the outside" },
     { "needs", &type_needs, USE_TASK, IN(draft, needs), 0, NULL, NULL,
@@ -158,9 +158,9 @@ static const struct field task_fields[] = {
     { "checkpoint", &type_checkpoint, WORK, NOWHERE, &table_checkpoint, NULL,
       "how it is asked to save its work and end" },
     { "inputs", &type_names, WORK, TASK_N(inputs, ninputs), NULL, NULL,
-      "names of what it reads" },
+      "names of what it reads; for the record" },
     { "outputs", &type_names, WORK, TASK_N(outputs, noutputs), NULL, NULL,
-      "names of what it writes" },
+      "names of what it writes; for the record" },
 };
 const struct table table_task = {
     "a task", task_fields, array_size(task_fields)
