@@ -281,6 +281,9 @@ sleeper() {
     run -3 "$WEIR" run "$T/huge.yaml"
     [[ "$output" == *"larger than 8 MiB"* ]]
     [ "$("$WEIR" ps -a --no-header)" = "" ]
+    printf 'weir: 1\nkind: job\nrun: "true"\n' >"$T/plain.yaml"
+    run -3 "$WEIR" run -p x=1 "$T/plain.yaml"
+    [ "${lines[0]}" = "$T/plain.yaml: parameters: no parameter 'x' in this document" ]
 }
 
 @test "the same key is the same workload; another document is refused with 7" {
@@ -622,6 +625,8 @@ sleeper() {
     for rank in 0 1 2 3; do
         [ "$("$WEIR" logs w1/gang --rank $rank)" = "$rank of 4" ]
     done
+    run -4 "$WEIR" logs w1/gang --rank 99
+    [ "$output" = "weir logs: w1/gang: there is no rank 99 of attempt 1" ]
 }
 
 @test "reserve: nodes for nobody, until they are let go again" {
@@ -675,6 +680,8 @@ sleeper() {
     port=$(python3 -c 'import socket
 s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     up --listen "127.0.0.1:$port" --tls-cert "$T/cert" --tls-key "$T/key"
+    run -2 "$WEIR" token create ci --expires soon
+    [ "$output" = "weir token create: --expires: expected a time such as 30d, or never, got 'soon'" ]
     run -0 --separate-stderr "$WEIR" token create ci --role user --tenant default
     [[ "$output" == weir_* ]]
     [[ "$stderr" == *"shown this once"* ]]

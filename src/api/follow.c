@@ -193,9 +193,8 @@ static bool find_lease(struct call *c, struct follower *f)
     task = &spec->tasks[f->task];
     most = task->ranks_max ? task->ranks_max : task->ranks;
     if (rank >= most || attempt > newest) {
-        reply_error(c, 404, "%s/%s: there is no rank %llu of attempt %llu",
-                    c->param[0], c->param[1], (unsigned long long) rank,
-                    (unsigned long long) attempt);
+        reply_error(c, 404, "there is no rank %llu of attempt %llu",
+                    (unsigned long long) rank, (unsigned long long) attempt);
         return false;
     }
     f->workload = t.id;

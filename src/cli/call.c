@@ -9,6 +9,7 @@
 #include "net/client.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,12 +65,13 @@ static void print_problems(const json_t *problems)
 
     json_array_foreach(problems, i, p) {
         const char *field = json_get_str(p, "field", "");
+        uint64_t at = json_get_u64(p, "line", 0);     /* 0: nowhere in it */
+        autofree char *place = at ? mem_printf(
+            ":%" PRIu64 ":%" PRIu64, at, json_get_u64(p, "column", 0)) :
+            mem_str("");
         autofree char *line = mem_printf(
-            "%s:%" JSON_INTEGER_FORMAT ":%" JSON_INTEGER_FORMAT ": %s%s%s",
-            json_get_str(p, "file", "document"),
-            json_integer_value(json_object_get(p, "line")),
-            json_integer_value(json_object_get(p, "column")),
-            field, field[0] ? ": " : "", json_get_str(p, "text", "?"));
+            "%s%s: %s%s%s", json_get_str(p, "file", "document"), place, field,
+            field[0] ? ": " : "", json_get_str(p, "text", "?"));
 
         cli_tame(line);
         fprintf(stderr, "%s\n", line);

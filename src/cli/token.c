@@ -2,8 +2,11 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/call.h"
 #include "cli/print.h"
+
+#include <string.h>
 
 /* ---- create ---- */
 
@@ -27,8 +30,13 @@ static int run_create(struct cli *c, const void *opts)
     const struct token_opts *o = opts;
     autojson json_t *body = json_object();
     autojson json_t *reply = NULL;
+    uint64_t ms;
     int rc;
 
+    if (o->expires && strcmp(o->expires, "never") != 0 &&
+        quantity_duration(o->expires, &ms, NULL) < 0)
+        return cli_fail(c, CLI_USAGE, "--expires: expected a time such as 30d, "
+                        "or never, got '%s'", o->expires);
     json_put_str(body, "name", c->args[0]);
     json_put_str(body, "role", o->role ? o->role : "user");
     json_put_str(body, "tenant", o->tenant);

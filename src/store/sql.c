@@ -29,6 +29,7 @@ static int code_errno(int code, int sys)
     }
 }
 
+/* What was tried may be many statements: the first words say enough. */
 static int fail_text(const char *path, int code, int sys, const char *said,
                      const char *what, struct err *err)
 {
@@ -40,13 +41,13 @@ static int fail_text(const char *path, int code, int sys, const char *said,
                        "some space; nothing was lost", path);
     case EBADMSG:
         return err_set(err, EBADMSG, "the store '%s' is damaged or is not a "
-                       "store (%s: %s): put a backup in its place with 'weir "
-                       "restore'", path, what, said);
+                       "store (%.40s: %s): put a backup in its place with "
+                       "'weir restore'", path, what, said);
     case EBUSY:
         return err_set(err, EBUSY, "the store '%s' is locked by another "
-                       "program (%s)", path, what);
+                       "program (%.40s)", path, what);
     default:
-        return err_set(err, number, "the store '%s': %s: %s%s%s", path, what,
+        return err_set(err, number, "the store '%s': %.40s: %s%s%s", path, what,
                        said, sys ? ": " : "", sys ? strerror(sys) : "");
     }
 }
