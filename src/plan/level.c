@@ -68,8 +68,10 @@ static void smooth(struct mix *m)
 /* 1/G at the beginning of each bucket, in device-ms. */
 static void cost_of_ends(const struct mix *m, double *cost)
 {
-    double above[SKETCH_BUCKETS + 1];
+    double above[SKETCH_BUCKETS + 1], low[SKETCH_BUCKETS + 1];
 
+    for (uint32_t i = 0; i <= SKETCH_BUCKETS; i++)
+        low[i] = (double) sketch_low(i);
     above[SKETCH_BUCKETS] = 0;
     for (uint32_t i = SKETCH_BUCKETS; i-- > 0;)
         above[i] = above[i + 1] + m->share[i];
@@ -78,13 +80,14 @@ static void cost_of_ends(const struct mix *m, double *cost)
 
         /* Past all that is known: what is left is as much as there was. */
         if (above[a] < 1e-12)
-            best = (double) sketch_low(a);
+            best = low[a];
         for (uint32_t b = a; b < SKETCH_BUCKETS && above[b] >= 1e-12; b++) {
-            double width = (double) (sketch_low(b + 1) - sketch_low(b));
+            spent += (low[b + 1] - low[b]) * (above[b] + above[b + 1]) / 2;
+            if (above[a] > above[b + 1]) {
+                double each = spent / (above[a] - above[b + 1]);
 
-            spent += width * (above[b] + above[b + 1]) / 2;
-            if (above[a] > above[b + 1])
-                best = fmin(best, spent / (above[a] - above[b + 1]));
+                best = each < best ? each : best;
+            }
         }
         cost[a] = best;
     }

@@ -310,6 +310,17 @@ static void forget_queue(const struct queue *q)
         *at = q->twin;
 }
 
+struct bound line_bound(struct queue *q, uint32_t k)
+{
+    const struct plan_place *at = &q->bound->places[k];
+
+    return (struct bound) {
+        .queue = q, .tenant = q->tenant, .gpu_milli = q->shape->gpu_milli,
+        .rank_milli = q->shape->parts[at->part].need.gpu_milli, .link = k,
+        .priority = q->priority, .level = q->level,
+    };
+}
+
 /* Among those that wait for the same nodes. */
 static void link_bound(struct queue *q)
 {
@@ -321,11 +332,7 @@ static void link_bound(struct queue *q)
             n->bound = mem_grow(n->bound, n->bound_cap, sizeof(*n->bound));
         }
         q->links[k] = n->nbound;
-        n->bound[n->nbound++] = (struct bound) {
-            .queue = q, .tenant = q->tenant,
-            .gpu_milli = q->shape->gpu_milli, .link = k,
-            .priority = q->priority, .level = q->level,
-        };
+        n->bound[n->nbound++] = line_bound(q, k);
     }
 }
 

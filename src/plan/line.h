@@ -20,8 +20,9 @@ enum parked {
 /* One that waits for a node; what is asked of all of them stands here. */
 struct bound {
     struct queue *queue;
-    const struct plan_tenant *tenant;
-    uint64_t gpu_milli;
+    struct plan_tenant *tenant;
+    uint64_t gpu_milli;                /* of all ranks */
+    uint32_t rank_milli;               /* of this one */
     uint32_t link;                     /* of the queue's */
     int16_t priority;
     uint8_t level;
@@ -85,7 +86,9 @@ bool line_never(const struct plan *p, struct shape *s,
 
 /* The benches of the band in order, whose turn is first first. */
 void line_sort(const struct plan *p, struct band *band);
+/* What stands at the node of its k-th place. */
+struct bound line_bound(struct queue *q, uint32_t k);
 void line_unpark(struct plan *p, struct queue *q);       /* it looks again */
 void line_open(struct shape *s);       /* ... the first of each row */
 /* wake.c: the queue, bound to its nodes, is done with what is free there. */
-void wake_next_bound(struct plan *p, const struct queue *q);
+void wake_next_bound(struct plan *p, struct queue *q);

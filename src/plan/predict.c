@@ -129,15 +129,6 @@ static void mix_known(struct mix *m, const struct known *k, bool work,
         *seen = k->seen;
 }
 
-static void mix_unknown(struct mix *m, double share)
-{
-    uint32_t from = sketch_bucket(UNKNOWN_LOW_MS);
-    uint32_t to = sketch_bucket(UNKNOWN_HIGH_MS);
-
-    for (uint32_t i = from; i < to; i++)
-        m->share[i] += share / (to - from);
-}
-
 uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
                      bool work, struct mix *ret)
 {
@@ -153,7 +144,8 @@ uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
             mix_known(ret, k, work, &left, &seen);
     }
     mix_known(ret, &pr->all, work, &left, &seen);
-    mix_unknown(ret, left);
+    mix_even(ret, sketch_bucket(UNKNOWN_LOW_MS),
+             sketch_bucket(UNKNOWN_HIGH_MS), left);
     return seen;
 }
 

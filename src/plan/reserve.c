@@ -22,7 +22,7 @@
  * A window keeps whole nodes for a tenant, or from everybody, from one time to
  * another.  What would still run when it begins does not start there.
  */
-enum { NODES = 256 };                  /* looked at for one reservation */
+enum { NODES = 64 };                   /* looked at for one reservation */
 
 void promises_init(struct plan *p)
 {

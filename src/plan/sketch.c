@@ -28,14 +28,24 @@ uint64_t sketch_low(uint32_t bucket)
            << ((bucket - 1) / 4 + FIRST_BITS - 2);
 }
 
+static void widen(struct sketch *s, uint32_t bucket)
+{
+    if (s->end == 0 || bucket < s->first)
+        s->first = bucket;
+    if (bucket >= s->end)
+        s->end = bucket + 1;
+}
+
 void sketch_add(struct sketch *s, uint64_t value, float memory)
 {
     float fade = 1 - 1 / memory, total = 0;
+    uint32_t bucket = sketch_bucket(value);
 
-    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+    widen(s, bucket);
+    for (uint32_t i = s->first; i < s->end; i++)
         s->weight[i] *= fade;
-    s->weight[sketch_bucket(value)] += 1;
-    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+    s->weight[bucket] += 1;
+    for (uint32_t i = s->first; i < s->end; i++)
         total += s->weight[i];
     s->total = total;
 }
@@ -44,8 +54,18 @@ void mix_add(struct mix *m, const struct sketch *s, double share)
 {
     double each = share / (double) s->total;
 
-    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+    for (uint32_t i = s->first; i < s->end; i++)
         m->share[i] += each * (double) s->weight[i];
+    if (s->end > m->end)
+        m->end = s->end;
+}
+
+void mix_even(struct mix *m, uint32_t first, uint32_t end, double share)
+{
+    for (uint32_t i = first; i < end; i++)
+        m->share[i] += share / (end - first);
+    if (end > m->end)
+        m->end = end;
 }
 
 /* How much of a bucket's width lies above the value, 0 to 1. */
@@ -65,8 +85,8 @@ double mix_above(const struct mix *m, uint64_t than)
     double sum = 0;
 
     /* From the far end: the small ones are not lost beside the large ones. */
-    for (uint32_t i = SKETCH_BUCKETS; i-- > first + 1;)
-        sum += m->share[i];
+    for (uint32_t i = m->end; i > first + 1;)
+        sum += m->share[--i];
     return sum + m->share[first] * part_above(first, than);
 }
 
@@ -122,8 +142,9 @@ int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err)
             return err_set(err, EINVAL, "weight %zu: a number above 0 and at "
                            "most 1e6 expected", i / 2);
         s.weight[at] = (float) weight;
+        widen(&s, (uint32_t) at);
     }
-    for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
+    for (uint32_t i = s.first; i < s.end; i++)
         total += s.weight[i];
     s.total = total;
     memcpy(ret, &s, sizeof s);

@@ -18,11 +18,13 @@ enum { SKETCH_BUCKETS = 160 };
 struct sketch {
     float weight[SKETCH_BUCKETS];
     float total;                       /* of all weights */
+    uint32_t first, end;               /* no other has a weight */
 };
 
 /* A distribution made from sketches: shares that sum to 1. */
 struct mix {
     double share[SKETCH_BUCKETS];
+    uint32_t end;                      /* none from there on has a share */
 };
 
 /* `memory`: of so many values the oldest counts a third. */
@@ -32,6 +34,8 @@ uint64_t sketch_low(uint32_t bucket);              /* its least value */
 
 /* Add `share` of the sketch, which is not empty, to the mix. */
 void mix_add(struct mix *m, const struct sketch *s, double share);
+/* ... and the same to each bucket of a range. */
+void mix_even(struct mix *m, uint32_t first, uint32_t end, double share);
 /* The share of what is more than `than`. */
 double mix_above(const struct mix *m, uint64_t than);
 /* The quantile q of what is more than `than`; past all that the mix knows, as

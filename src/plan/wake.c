@@ -15,24 +15,44 @@ static bool is_large(const struct plan *p)
 
 /* ---- those that wait for their own node ---- */
 
+/* As item_before has it, as far as can be said without a look at the items. */
+static bool bound_before(const struct plan *p, const struct bound *a,
+                         const struct bound *b)
+{
+    int share;
+
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    share = tenant_order(p, a->tenant, b->tenant);
+    if (share != 0)
+        return share < 0;
+    if (a->level != b->level)
+        return a->level < b->level;
+    return item_before(p, a->queue->bound, b->queue->bound);
+}
+
 /* The first in line of those whom the room on the node would do for; `after`:
  * of those who come after it.
  */
 static struct queue *first_bound(const struct plan *p,
                                  const struct plan_node *n,
-                                 const struct plan_item *after)
+                                 struct queue *after)
 {
-    struct queue *best = NULL;
+    const struct bound *best = NULL;
+    struct bound that = { .queue = NULL };
 
+    if (after)
+        that = line_bound(after, 0);
     for (uint32_t k = 0; k < n->nbound; k++) {
-        struct queue *q = n->bound[k].queue;
+        const struct bound *b = &n->bound[k];
 
-        if (place_helps(p, n, q->shape) &&
-            (!after || item_before(p, after, q->bound)) &&
-            (!best || item_before(p, q->bound, best->bound)))
-            best = q;
+        if (b->rank_milli <= n->free_milli &&
+            place_helps(p, n, b->queue->shape) &&
+            (!after || bound_before(p, &that, b)) &&
+            (!best || bound_before(p, b, best)))
+            best = b;
     }
-    return best;
+    return best ? best->queue : NULL;
 }
 
 /* In a large pool only the first one looks; the next one when that is done. */
@@ -52,7 +72,7 @@ static void wake_bound(struct plan *p, const struct plan_node *n)
             k++;
 }
 
-void wake_next_bound(struct plan *p, const struct queue *q)
+void wake_next_bound(struct plan *p, struct queue *q)
 {
     const struct plan_item *i = q->bound;
 
@@ -62,7 +82,7 @@ void wake_next_bound(struct plan *p, const struct queue *q)
 
         if (k > 0 && i->places[k - 1].node == n)
             continue;
-        next = first_bound(p, n, i);
+        next = first_bound(p, n, q);
         if (next)
             line_unpark(p, next);
     }
@@ -238,20 +258,19 @@ static void wake_beside(struct plan *p, const struct chance *c)
 {
     const struct plan_node *n = c->item->places[0].node;
     uint64_t milli = n->free_milli + c->item->held_milli;
-    struct queue *best = NULL;
+    const struct bound *best = NULL;
 
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
-        struct queue *q = b->queue;
 
         if (b->gpu_milli <= milli &&
             may_ask(c, b->priority, b->level, b->tenant, b->gpu_milli) &&
-            room_may_go(p, q->bound, c->item) &&
-            (!best || item_before(p, q->bound, best->bound)))
-            best = q;
+            room_may_go(p, b->queue->bound, c->item) &&
+            (!best || bound_before(p, b, best)))
+            best = b;
     }
     if (best)
-        give_chance(p, best);
+        give_chance(p, best->queue);
 }
 
 void line_chance(struct plan *p, struct plan_item *i)
