@@ -26,7 +26,7 @@ static const struct plan_item *wants(const struct shape *s)
 {
     for (const struct queue *q = s->queues; q; q = q->next)
         if (!tenant_barred(q->tenant, s->gpu_milli))
-            return heap_top(&q->items);
+            return keyed_top(&q->items);
     return NULL;
 }
 

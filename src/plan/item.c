@@ -16,7 +16,7 @@
  * it is worked out when an item joins the line, when it starts, and when its
  * timer says that it changes.
  *
- * One heap of timers holds all that time alone changes: a running item's next
+ * Two heaps of timers hold all that time alone changes: a running item's next
  * level, a waiting one's end of patience, and the nearing of its deadline.
  */
 
@@ -99,6 +99,46 @@ static uint64_t item_level(struct plan *p, struct plan_item *i)
 }
 
 /* ---- timers ---- */
+
+static uint32_t *timer_slot(void *item)
+{
+    return &((struct plan_item *) item)->timer_slot;
+}
+
+void items_init(struct plan *p)
+{
+    p->timers[0].slot = p->timers[1].slot = timer_slot;
+}
+
+/* UINT64_MAX: no more.  Those that run are few and change often: they stand
+ * apart.
+ */
+static void set_timer(struct plan *p, struct plan_item *i, uint64_t at_ms)
+{
+    uint8_t of = item_runs(i);
+
+    if (of != i->timer_of || at_ms == UINT64_MAX)
+        keyed_remove(&p->timers[i->timer_of], i);
+    i->timer_of = of;
+    if (at_ms != UINT64_MAX)
+        keyed_set(&p->timers[of], i, at_ms, i->order);
+}
+
+static const struct keyed_entry *first_timer(const struct plan *p)
+{
+    const struct keyed *a = &p->timers[0], *b = &p->timers[1];
+
+    if (a->count == 0 || b->count == 0)
+        return a->count ? a->list : b->count ? b->list : NULL;
+    return keyed_before(a, b->list, a->list) ? b->list : a->list;
+}
+
+uint64_t items_wake_ms(const struct plan *p)
+{
+    const struct keyed_entry *e = first_timer(p);
+
+    return e ? e->key[0] : UINT64_MAX;
+}
 
 /* When work reaches that. */
 static uint64_t work_at_ms(const struct plan *p, const struct plan_item *i,
@@ -191,7 +231,7 @@ static void item_timer(struct plan *p, struct plan_item *i)
     } else if (item_waits(i)) {
         at = waiting_changes_ms(p, i);
     }
-    timer_set(&p->timers, i, at);
+    set_timer(p, i, at);
 }
 
 static void due_running(struct plan *p, struct plan_item *i)
@@ -202,7 +242,7 @@ static void due_running(struct plan *p, struct plan_item *i)
     if (i->level != was)
         room_moved(p, i, was);
     room_running(p, i, true);
-    timer_set(&p->timers, i, running_changes_ms(p, i, until));
+    set_timer(p, i, running_changes_ms(p, i, until));
     line_chance(p, i);
 }
 
@@ -240,10 +280,10 @@ void item_policy(struct plan *p, struct plan_item *i)
 
 void items_tick(struct plan *p)
 {
-    struct plan_item *i;
+    const struct keyed_entry *e;
 
-    while (timer_first(&p->timers, &i) <= p->now_ms)
-        due(p, i);
+    while ((e = first_timer(p)) && e->key[0] <= p->now_ms)
+        due(p, e->item);
 }
 
 /* ---- in line ---- */
@@ -270,10 +310,15 @@ static void leave_line(struct plan *p, struct plan_item *i)
     promise_drop(p, i);
     room_over(p, i);
     line_remove(p, i);
-    timer_set(&p->timers, i, UINT64_MAX);
+    set_timer(p, i, UINT64_MAX);
     p->waiting--;
     if (i->shape->gpu_milli > 0)
         tenant_wants(p, i->tenant, -1);
+}
+
+static uint64_t at_most(uint64_t ms)
+{
+    return ms < ITEM_MS_MAX ? ms : ITEM_MS_MAX;
 }
 
 struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
@@ -288,9 +333,9 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->yield = (uint8_t) spec->yield;
     i->order = spec->order;
     i->ready_ms = i->since_ms = spec->ready_ms;
-    i->deadline_ms = spec->deadline_ms;
+    i->deadline_ms = at_most(spec->deadline_ms);
     i->urgent_ms = spec->urgent_ms;
-    i->below_ms = spec->below_ms;
+    i->below_ms = at_most(spec->below_ms);
     i->work = spec->had_work;
     i->run_ms = spec->had_ms;
     i->bytes = spec->bytes;
@@ -333,7 +378,7 @@ void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms)
 {
     if (item_waits(i))
         line_remove(p, i);
-    i->below_ms = below_ms;
+    i->below_ms = at_most(below_ms);
     if (item_waits(i))
         line_add(p, i);
 }
@@ -464,7 +509,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     line_tenant(p, i->tenant);
     add_running(p, i);
     until = item_level(p, i);
-    timer_set(&p->timers, i, running_changes_ms(p, i, until));
+    set_timer(p, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
     return 0;
 }
@@ -544,7 +589,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
 {
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
-    timer_set(&p->timers, i, UINT64_MAX);
+    set_timer(p, i, UINT64_MAX);
     room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
     if (suspended)
@@ -560,7 +605,7 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
 {
     if (item_waits(i))
         leave_line(p, i);
-    timer_set(&p->timers, i, UINT64_MAX);
+    set_timer(p, i, UINT64_MAX);
     if (item_runs(i)) {
         room_gone(p, i);
         room_over(p, i);

@@ -72,6 +72,26 @@ bool item_before(const struct plan *p, const struct plan_item *a,
     return share != 0 ? share < 0 : rank_before(a, b);
 }
 
+/* The first number of the order above; the second is `ready_ms`, or 0 where
+ * more comes before that.
+ */
+static uint64_t rank_key(const struct plan_item *i)
+{
+    uint64_t low = 0;
+
+    if (i->urgent)
+        low = i->deadline_ms;
+    else if (!i->promoted)
+        low = ITEM_MS_MAX - i->below_ms;
+    return (uint64_t) level_of(i) << 56 | (uint64_t) !i->promoted << 55 |
+           (uint64_t) !i->urgent << 54 | low;
+}
+
+static uint64_t rank_second(const struct plan_item *i)
+{
+    return i->urgent ? 0 : i->ready_ms;
+}
+
 static bool items_before(const void *a, const void *b)
 {
     return rank_before(a, b);
@@ -86,12 +106,25 @@ static bool queue_before(const void *a, const void *b)
 {
     const struct queue *x = a, *y = b;
 
-    return rank_before(heap_top(&x->items), heap_top(&y->items));
+    return rank_before(x->items.list[0].item, y->items.list[0].item);
 }
 
 static uint32_t *queue_slot(void *queue)
 {
     return &((struct queue *) queue)->slot;
+}
+
+static void add_item(struct queue *q, struct plan_item *i)
+{
+    keyed_set(&q->items, i, rank_key(i), rank_second(i));
+}
+
+/* It stands where its head does. */
+static void add_queue(struct keyed *h, struct queue *q)
+{
+    const struct keyed_entry *head = q->items.list;
+
+    keyed_set(h, q, head->key[0], head->key[1]);
 }
 
 /* ---- bands and benches ---- */
@@ -152,7 +185,7 @@ static struct bench *get_bench(const struct plan *p, int16_t priority,
     bench = mem_new(sizeof(*bench));
     bench->tenant = t;
     bench->band = band;
-    bench->queues = (struct heap) { .before = queue_before,
+    bench->queues = (struct keyed) { .before = queue_before,
                                     .slot = queue_slot };
     band->benches[band->count++] = bench;
     band->sorted = 0;
@@ -171,7 +204,7 @@ static void put_bench(struct line *l, struct bench *bench)
     band->count--;
     memmove(band->benches + at, band->benches + at + 1,
             (band->count - at) * sizeof(struct bench *));
-    heap_free(&bench->queues);
+    keyed_free(&bench->queues);
     free(bench->rows);
     free(bench);
     put_band(l, band);
@@ -189,7 +222,7 @@ static struct row *get_row(struct shape *s, struct bench *bench)
         r = mem_new(sizeof(*r));
         r->shape = s;
         r->bench = bench;
-        r->queues = (struct heap) { .before = queue_before,
+        r->queues = (struct keyed) { .before = queue_before,
                                     .slot = queue_slot };
         r->of_shape = s->rows;
         s->rows = r;
@@ -227,7 +260,7 @@ static void put_row(struct row *r)
     *at = r->of_shape;
     r->bench->rows[r->at] = r->bench->rows[--r->bench->nrows];
     r->bench->rows[r->at]->at = r->at;
-    heap_free(&r->queues);
+    keyed_free(&r->queues);
     free(r);
 }
 
@@ -243,7 +276,7 @@ void line_open(struct shape *s)
             continue;
         s->denied--;
         q->parked = PARKED_ROOM;
-        heap_add(&q->row->queues, q);
+        add_queue(&q->row->queues, q);
         list_row(q->row);
     }
 }
@@ -272,7 +305,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->bound = bound_to(i);
     q->priority = i->priority;
     q->level = level_of(i);
-    q->items = (struct heap) { .before = items_before, .slot = item_slot };
+    q->items = (struct keyed) { .before = items_before, .slot = item_slot };
     q->bench = r->bench;
     q->bench->count++;
     q->row = r;
@@ -352,10 +385,10 @@ static void take_out(struct plan *p, struct queue *q)
 {
     switch ((enum parked) q->parked) {
     case PARKED_NOT:
-        heap_remove(&q->bench->queues, q);
+        keyed_remove(&q->bench->queues, q);
         break;
     case PARKED_ROOM:
-        heap_remove(&q->row->queues, q);
+        keyed_remove(&q->row->queues, q);
         list_row(q->row);
         break;
     case PARKED_DENIED:
@@ -376,10 +409,10 @@ static void park(struct plan *p, struct queue *q, enum parked why)
     q->parked = (uint8_t) why;
     switch (why) {
     case PARKED_NOT:
-        heap_add(&q->bench->queues, q);
+        add_queue(&q->bench->queues, q);
         break;
     case PARKED_ROOM:
-        heap_add(&q->row->queues, q);
+        add_queue(&q->row->queues, q);
         list_row(q->row);
         break;
     case PARKED_DENIED:
@@ -414,7 +447,7 @@ static void free_queue(struct plan *p, struct queue *q)
     put_row(q->row);
     bench->count--;
     put_bench(p->line, bench);
-    heap_free(&q->items);
+    keyed_free(&q->items);
     free(q->links);
     free(q);
 }
@@ -439,17 +472,17 @@ void line_free(struct plan *p)
 void line_add(struct plan *p, struct plan_item *i)
 {
     struct queue *q = get_queue(p, i);
-    const struct plan_item *head = heap_top(&q->items);
+    const struct plan_item *head = keyed_top(&q->items);
 
     if (!head || rank_before(i, head)) {
         if (head)
             take_out(p, q);
-        heap_add(&q->items, i);
+        add_item(q, i);
         q->parked = PARKED_NOT;
-        heap_add(&q->bench->queues, q);
+        add_queue(&q->bench->queues, q);
         q->search_ms = 0;
     } else {
-        heap_add(&q->items, i);
+        add_item(q, i);
     }
     i->queue = q;
     i->shape->waiting++;
@@ -458,21 +491,21 @@ void line_add(struct plan *p, struct plan_item *i)
 void line_remove(struct plan *p, struct plan_item *i)
 {
     struct queue *q = i->queue;
-    bool head = heap_top(&q->items) == i;
+    bool head = keyed_top(&q->items) == i;
     bool looked = q->parked == PARKED_NOT;
 
     if (head)
         take_out(p, q);
     if (q->bound && looked)
         wake_next_bound(p, q);
-    heap_remove(&q->items, i);
+    keyed_remove(&q->items, i);
     i->queue = NULL;
     i->shape->waiting--;
     if (q->items.count == 0) {
         free_queue(p, q);
     } else if (head) {
         q->parked = PARKED_NOT;
-        heap_add(&q->bench->queues, q);
+        add_queue(&q->bench->queues, q);
     }
 }
 
@@ -520,15 +553,15 @@ static struct queue *first_queue(const struct plan *p)
 {
     for (uint32_t k = 0; k < p->line->nbands; k++) {
         const struct bench *b = first_bench(p, p->line->bands[k]);
-        struct queue *best;
+        const struct keyed_entry *best;
 
         if (!b)
             continue;
-        best = heap_top(&b->queues);
+        best = b->queues.count ? b->queues.list : NULL;
         for (const struct row *r = b->open; r; r = r->next)
-            if (!best || queue_before(heap_top(&r->queues), best))
-                best = heap_top(&r->queues);
-        return best;
+            if (!best || keyed_before(&r->queues, r->queues.list, best))
+                best = r->queues.list;
+        return best->item;
     }
     return NULL;
 }
@@ -569,7 +602,7 @@ static bool make_room(struct plan *p, struct queue *q,
 {
     if (p->pool->live > ROOM_NODES && p->now_ms < q->search_ms)
         return false;
-    if (room_for(p, heap_top(&q->items), ret))
+    if (room_for(p, keyed_top(&q->items), ret))
         return true;
     q->search_ms = q->bound ? UINT64_MAX : p->now_ms + SEARCH_MS;
     return false;
@@ -612,7 +645,7 @@ bool line_next(struct plan *p, struct plan_decision *ret)
     if (score_changed(p))
         line_cpus(p);
     while ((q = first_queue(p))) {
-        struct plan_item *head = heap_top(&q->items);
+        struct plan_item *head = keyed_top(&q->items);
         bool fits;
 
         if (tenant_barred(q->tenant, q->shape->gpu_milli)) {

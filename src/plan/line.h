@@ -35,7 +35,7 @@ struct queue {
     int16_t priority;
     uint8_t level;
     uint8_t parked;
-    struct heap items;
+    struct keyed items;
     struct bench *bench;
     struct row *row;
     uint32_t slot;                     /* in the bench or the row; 0: neither */
@@ -48,7 +48,7 @@ struct queue {
 struct row {
     struct shape *shape;
     struct bench *bench;
-    struct heap queues;                /* PARKED_ROOM */
+    struct keyed queues;                /* PARKED_ROOM */
     struct queue *all;                 /* but those that are bound */
     uint32_t count;                    /* queues, parked or not */
     uint32_t at;                       /* in the bench's rows */
@@ -60,7 +60,7 @@ struct row {
 struct bench {
     struct plan_tenant *tenant;        /* NULL: of all */
     struct band *band;
-    struct heap queues;                /* not parked */
+    struct keyed queues;                /* not parked */
     struct row **rows, *open;          /* all; those that compete */
     uint32_t nrows, rows_cap;
     uint32_t count;                    /* queues, parked as well */

@@ -12,6 +12,7 @@ struct plan *plan_new(void)
     policy_init(&p->policy);
     p->predict = predict_new();
     p->room = p->shares = 1;
+    items_init(p);
     pool_init(p);
     tenants_init(p);
     line_init(p);
@@ -38,7 +39,8 @@ void plan_free(struct plan *p)
     line_free(p);
     tenants_free(p);
     pool_free(p);
-    free(p->timers.list);
+    keyed_free(&p->timers[0]);
+    keyed_free(&p->timers[1]);
     free(p->running);
     predict_free(p->predict);
     free(p->next);
@@ -97,10 +99,8 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
 
 uint64_t plan_wake_ms(const struct plan *p)
 {
-    uint64_t at = promises_wake_ms(p), timer;
-    struct plan_item *unused;
+    uint64_t at = promises_wake_ms(p), timer = items_wake_ms(p);
 
-    timer = timer_first(&p->timers, &unused);
     return p->waiting > 0 && timer < at ? timer : at;
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "base/heap.h"
+#include "base/keyed.h"
 #include "plan/plan.h"
-#include "plan/timer.h"
 
 struct map;
 struct paper;
@@ -144,6 +143,9 @@ struct plan_tenant {
 
 /* ---- items ---- */
 
+/* No time told by others is more: line.c has it beside other things in a word. */
+#define ITEM_MS_MAX ((UINT64_C(1) << 54) - 1)
+
 struct plan_item {
     struct plan_item *next, *prev;     /* in plan.all */
     struct shape *shape;
@@ -163,7 +165,8 @@ struct plan_item {
     struct predict_sig sig;
     struct queue *queue;               /* in line there, or NULL */
     uint32_t slot;                     /* in its queue's heap */
-    uint32_t timer_slot;               /* in plan.timers */
+    uint32_t timer_slot;               /* in plan.timers[timer_of] */
+    uint8_t timer_of;
     uint32_t run_slot;                 /* in plan.running, when running */
     uint32_t room_slot;                /* room.c: in a set, or 0 */
     struct plan_item *claimant;        /* it leaves for that one, or NULL */
@@ -199,7 +202,7 @@ struct plan {
 
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
     uint32_t nrunning, running_cap;
-    struct timers timers;              /* what time changes */
+    struct keyed timers[2];            /* of items: those that wait, those that run */
     struct plan_item *all;
     size_t waiting, items;
     size_t bytes;
@@ -381,7 +384,9 @@ uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
 
 bool item_runs(const struct plan_item *i);               /* holds its places */
 bool item_waits(const struct plan_item *i);              /* in line */
+void items_init(struct plan *p);
 void items_tick(struct plan *p);                         /* what is due */
+uint64_t items_wake_ms(const struct plan *p);            /* ... next */
 /* Held now, of devices, by its places. */
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,
                       uint32_t n);

@@ -36,7 +36,7 @@ void room_free(struct plan *p)
 {
     free_claim(p->rooms->draft);
     for (uint32_t k = 0; k < p->rooms->nsets; k++)
-        heap_free(&p->rooms->sets[k].items);
+        keyed_free(&p->rooms->sets[k].items);
     free(p->rooms->sets);
     free(p->rooms);
 }
@@ -47,14 +47,6 @@ bool room_moves(const struct plan *p)
 }
 
 /* ---- who runs, by priority, level and tenant ---- */
-
-static bool latest(const void *a, const void *b)
-{
-    const struct plan_item *x = a, *y = b;
-
-    return x->since_ms != y->since_ms ? x->since_ms > y->since_ms
-                                      : x->order > y->order;
-}
 
 static uint32_t *room_slot(void *item)
 {
@@ -111,10 +103,11 @@ static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
                 (r->nsets++ - at) * sizeof(*r->sets));
         r->sets[at] = (struct running_set) {
             .priority = i->priority, .level = level, .tenant = i->tenant,
-            .items = { .before = latest, .slot = room_slot },
+            .items = { .slot = room_slot },
         };
     }
-    heap_add(&r->sets[at].items, i);
+    keyed_set(&r->sets[at].items, i, UINT64_MAX - i->since_ms,
+              UINT64_MAX - i->order);
     r->sets[at].milli += i->held_milli;
 }
 
@@ -125,11 +118,11 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
     uint32_t at = find_set(r, i, level, &there);
 
     assert(there);
-    heap_remove(&r->sets[at].items, i);
+    keyed_remove(&r->sets[at].items, i);
     r->sets[at].milli -= i->held_milli;
     if (r->sets[at].items.count > 0)
         return;
-    heap_free(&r->sets[at].items);
+    keyed_free(&r->sets[at].items);
     memmove(&r->sets[at], &r->sets[at + 1],
             (--r->nsets - at) * sizeof(*r->sets));
 }

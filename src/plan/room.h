@@ -35,7 +35,7 @@ struct running_set {
     int16_t priority;
     uint8_t level;
     struct plan_tenant *tenant;
-    struct heap items;
+    struct keyed items;
     uint64_t milli;
 };
 

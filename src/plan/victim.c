@@ -190,28 +190,27 @@ bool victim_hope(const struct ask *a, uint64_t idle)
 }
 
 /* The first `want` of the heap, in order, without taking them out: each next
- * one is below one that came before.  Returns how many.
+ * one is below one that came before.  At most ROOM_VICTIMS; returns how many.
  */
-static uint32_t first_of(const struct heap *h, struct plan_item **ret,
+static uint32_t first_of(const struct keyed *h, struct plan_item **ret,
                          uint32_t want)
 {
-    uint32_t front[2 * ROOM_VICTIMS + 2], n = 0, nfront = 0;
+    uint32_t front[KEYED_BELOW * ROOM_VICTIMS + 1], n = 0, nfront = 0;
 
     if (h->count > 0)
         front[nfront++] = 0;
-    while (nfront > 0 && n < want && n < ROOM_VICTIMS) {
+    while (nfront > 0 && n < want) {
         uint32_t best = 0, at;
 
         for (uint32_t k = 1; k < nfront; k++)
-            if (h->before(h->items[front[k]], h->items[front[best]]))
+            if (keyed_before(h, &h->list[front[k]], &h->list[front[best]]))
                 best = k;
         at = front[best];
         front[best] = front[--nfront];
-        ret[n++] = h->items[at];
-        if (2 * at + 1 < h->count)
-            front[nfront++] = 2 * at + 1;
-        if (2 * at + 2 < h->count)
-            front[nfront++] = 2 * at + 2;
+        ret[n++] = h->list[at].item;
+        for (uint32_t k = 1; k <= KEYED_BELOW; k++)
+            if (KEYED_BELOW * at + k < h->count)
+                front[nfront++] = KEYED_BELOW * at + k;
     }
     return n;
 }

@@ -208,11 +208,11 @@ static bool wake_bench(struct plan *p, const struct bench *b,
 
     for (uint32_t k = 0; k < b->nrows; k++) {
         const struct row *r = b->rows[k];
-        struct queue *q = heap_top(&r->queues);
+        struct queue *q = keyed_top(&r->queues);
 
         if (q && may_ask(c, q->priority, q->level, q->tenant,
                          r->shape->gpu_milli) &&
-            room_may_go(p, heap_top(&q->items), c->item)) {
+            room_may_go(p, keyed_top(&q->items), c->item)) {
             give_chance(p, q);
             any = true;
         }
@@ -289,6 +289,6 @@ void line_chance(struct plan *p, struct plan_item *i)
     for (uint32_t k = 0; k < p->nshapes; k++)
         for (struct queue *q = p->shapes[k]->queues; q; q = q->next)
             if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
-                room_may_go(p, heap_top(&q->items), i))
+                room_may_go(p, keyed_top(&q->items), i))
                 give_chance(p, q);
 }

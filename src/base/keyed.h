@@ -1,0 +1,39 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* keyed - a heap of items that are mostly told apart by two numbers.
+ *
+ * As heap.h, but what comes first by the numbers stands beside the item: of the
+ * items only those that move are touched, and those whose numbers are equal.
+ * With a million of them that is most of what it costs.
+ */
+struct keyed_entry {
+    uint64_t key[2];                   /* the smaller first */
+    void *item;
+};
+
+struct keyed {
+    uint32_t *(*slot)(void *item);     /* its place, from 1; 0: in none */
+    /* Where both numbers are equal: a strict order.  NULL: they never are. */
+    bool (*before)(const void *a, const void *b);
+    struct keyed_entry *list;          /* KEYED_BELOW under each */
+    uint32_t count, cap;
+};
+
+enum { KEYED_BELOW = 4 };              /* of k: from KEYED_BELOW * k + 1 on */
+
+/* It comes in, or has other numbers now. */
+void keyed_set(struct keyed *h, void *item, uint64_t key, uint64_t second);
+void keyed_remove(struct keyed *h, void *item);    /* in none: nothing */
+bool keyed_before(const struct keyed *h, const struct keyed_entry *a,
+                  const struct keyed_entry *b);
+void keyed_free(struct keyed *h);                  /* but not the items */
+
+/* NULL when empty. */
+static inline void *keyed_top(const struct keyed *h)
+{
+    return h->count ? h->list[0].item : NULL;
+}
