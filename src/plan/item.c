@@ -569,11 +569,17 @@ static void release(struct plan *p, struct plan_item *i, bool counts)
     i->held_milli = 0;
 }
 
-static void say_room(struct plan *p, const struct plan_item *i)
+/* `claimant`: for whom it made the room, or NULL. */
+static void say_room(struct plan *p, const struct plan_item *i,
+                     const struct plan_item *claimant)
 {
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (k == 0 || i->places[k].node != i->places[k - 1].node)
-            line_room(p, i->places[k].node);
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct plan_node *n = i->places[k].node;
+
+        if ((k == 0 || n != i->places[k - 1].node) &&
+            !(claimant && room_taken(p, claimant, n)))
+            line_room(p, n);
+    }
     line_tenant(p, i->tenant);
 }
 
@@ -587,6 +593,8 @@ static void forget_places(struct plan_item *i)
 void plan_left(struct plan *p, struct plan_item *i, bool suspended,
                uint64_t cost_ms)
 {
+    const struct plan_item *claimant = i->claimant;
+
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
     set_timer(p, i, UINT64_MAX);
@@ -594,7 +602,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     release(p, i, suspended || i->yield != YIELD_KILL);
     if (suspended)
         park(p, i, true);
-    say_room(p, i);
+    say_room(p, i, claimant);
     if (!suspended)
         forget_places(i);
     i->since_ms = p->now_ms;
@@ -610,10 +618,10 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
         room_gone(p, i);
         room_over(p, i);
         release(p, i, true);
-        say_room(p, i);
+        say_room(p, i, NULL);
     } else if (i->places) {
         park(p, i, false);
-        say_room(p, i);
+        say_room(p, i, NULL);
     }
     if (learn)
         predict_learn(p->predict, &i->sig, i->run_ms, i->work, p->now_ms);

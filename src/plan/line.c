@@ -594,7 +594,7 @@ static void stand_back(struct plan *p, struct queue *q, bool fits)
     }
 }
 
-/* In a large pool a search in vain is not repeated within a second, unless
+/* In a large pool a search in vain is not repeated for a while, unless
  * somebody may newly give way; on an item's own node not before that at all.
  */
 static bool make_room(struct plan *p, struct queue *q,
@@ -604,7 +604,7 @@ static bool make_room(struct plan *p, struct queue *q,
         return false;
     if (room_for(p, keyed_top(&q->items), ret))
         return true;
-    q->search_ms = q->bound ? UINT64_MAX : p->now_ms + SEARCH_MS;
+    q->search_ms = q->bound ? UINT64_MAX : p->now_ms + VAIN_MS;
     return false;
 }
 

@@ -355,6 +355,11 @@ void room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant);
 void room_gone(struct plan *p, struct plan_item *v);     /* off its places */
 void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
+/* In a large pool: is all room made, and is that on the node the claimant's?
+ * It starts next, and what it leaves there is said then.
+ */
+bool room_taken(const struct plan *p, const struct plan_item *claimant,
+                const struct plan_node *n);
 /* Do moves join what is free?  Only so large a pool: in a larger one room of
  * every size comes and goes by itself.
  */

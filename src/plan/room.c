@@ -313,6 +313,20 @@ void room_node_gone(struct plan *p, const struct plan_node *n)
     p->rooms->draft = NULL;
 }
 
+bool room_taken(const struct plan *p, const struct plan_item *claimant,
+                const struct plan_node *n)
+{
+    const struct claim *c;
+
+    if (p->pool->live <= ROOM_NODES)
+        return false;
+    c = find_claim(p, claimant);
+    for (uint32_t k = 0; c && c->nvictims == 0 && k < c->nplaces; k++)
+        if (c->places[k].node == n)
+            return true;
+    return false;
+}
+
 /* ---- what claims mean to others ---- */
 
 bool room_left_to(const struct plan *p, const struct plan_item *leaving,
