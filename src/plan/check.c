@@ -1,4 +1,5 @@
 #include "plan/pool.h"
+#include "plan/room.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -14,7 +15,7 @@
 /* What the items hold of a node. */
 struct held {
     uint64_t cpu, cpu_alone, memory, parked;
-    uint32_t items;
+    uint32_t items, ripe, leaving;
     uint32_t *device;                  /* thousandths of each */
 };
 
@@ -56,6 +57,8 @@ static int add_places(struct check *c, const struct plan_item *i)
         h->cpu_alone += q->devices ? 0 : q->need.cpu_milli;
         h->memory += q->need.memory;
         h->items++;
+        h->ripe += i->room_slot > 0;
+        h->leaving += i->state == ITEM_LEAVING;
         if (at->ndevices != q->devices)
             return err_set(c->err, EPROTO, "item %ju: %u devices and not %u",
                            (uintmax_t) i->order, at->ndevices, q->devices);
@@ -190,6 +193,19 @@ static int check_devices(struct check *c, const struct plan_node *n,
     return 0;
 }
 
+static int check_ripe(struct check *c, const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < n->nripe; k++) {
+        const struct ripe *r = &n->ripe[k];
+
+        if (r->item->room_slot == 0 || r->level != r->item->level ||
+            r->priority != r->item->priority || r->tenant != r->item->tenant)
+            return err_set(c->err, EPROTO, "node %s: item %ju is not as it is "
+                           "kept there", n->name, (uintmax_t) r->item->order);
+    }
+    return 0;
+}
+
 static int check_node(struct check *c, const struct plan_node *n)
 {
     const struct held *h = &c->held[n->index];
@@ -204,7 +220,9 @@ static int check_node(struct check *c, const struct plan_node *n)
     NODE_IS(memory_free, h->memory + h->parked < n->memory ?
                          n->memory - h->memory - h->parked : 0);
     NODE_IS(nitems, h->items);
-    return check_devices(c, n, h);
+    NODE_IS(nripe, h->ripe);
+    NODE_IS(leaving, h->leaving);
+    return check_ripe(c, n) < 0 ? -EPROTO : check_devices(c, n, h);
 }
 
 static int check_nodes(struct check *c)

@@ -522,6 +522,8 @@ void plan_leaving(struct plan *p, struct plan_item *i,
     room_leaving(p, i, claimant);
     room_running(p, i, false);
     i->state = ITEM_LEAVING;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        i->places[k].node->leaving++;
     item_timer(p, i);
     if (!claimant)                     /* with that, fewer have to give way */
         line_room(p, NULL);
@@ -539,6 +541,7 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
     pool_item_remove(at.node, i);
+    at.node->leaving -= i->state == ITEM_LEAVING;
     pool_give(p, i->shape, &at);
     memmove(&i->places[place], &i->places[place + 1],
             (i->nplaces - place - 1) * sizeof(*i->places));
@@ -563,8 +566,10 @@ static void release(struct plan *p, struct plan_item *i, bool counts)
         i->run_ms = item_age_ms(p, i, p->now_ms);
     i->work += i->held_milli * ran / 1000;
     remove_running(p, i);
-    for (uint32_t k = 0; k < i->nplaces; k++)
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        i->places[k].node->leaving -= i->state == ITEM_LEAVING;
         pool_give(p, i->shape, &i->places[k]);
+    }
     tenant_gave(p, i->tenant, i->held_milli);
     i->held_milli = 0;
 }

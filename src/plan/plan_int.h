@@ -114,6 +114,9 @@ struct plan_node {
     uint16_t pool_number, domain_number;
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
+    struct ripe *ripe;                 /* room.c: who there may be asked to go */
+    uint32_t nripe, ripe_cap;
+    uint32_t leaving;                  /* ranks of those told to go */
     uint32_t promised;                 /* reservations and windows that name it */
     uint32_t on_paper;                 /* paper.c: its place there, from 1 */
     struct bound *bound;               /* line.c: suspended ones that wait for it */

@@ -577,6 +577,7 @@ static void node_free(struct plan_node *n)
     free(n->devices);
     free(n->items);
     free(n->bound);
+    free(n->ripe);
     free(n);
 }
 

@@ -39,6 +39,8 @@ struct predict *predict_new(void)
     struct predict *pr = mem_new(sizeof *pr);
 
     pr->by_key = map_new();
+    pr->version = 1;
+    pr->memo = mem_array(PREDICT_MEMO, sizeof *pr->memo);
     pr->oldest.before = older;
     pr->oldest.slot = slot_of;
     return pr;
@@ -56,6 +58,7 @@ void predict_free(struct predict *pr)
     map_free(pr->by_key);
     heap_free(&pr->oldest);
     free(pr->forgotten);
+    free(pr->memo);
     free(pr);
 }
 
@@ -167,25 +170,43 @@ static uint64_t sharpen(uint64_t total_ms, uint64_t age_ms, double progress)
     return (uint64_t) fmin(fmax(said, (double) age_ms), 9e18);
 }
 
+/* Who predicts many ends asks for the same few signatures again and again. */
+static const struct memo *remember(const struct predict *pr,
+                                   const struct predict_sig *sig)
+{
+    struct memo *m = &pr->memo[(sig->key[0] ^ sig->key[1] >> 5) %
+                               PREDICT_MEMO];
+
+    if (m->version != pr->version ||
+        memcmp(&m->sig, sig, sizeof *sig) != 0) {
+        m->seen = predict_mix(pr, sig, false, &m->mix);
+        m->sig = *sig;
+        m->version = pr->version;
+    }
+    return m;
+}
+
 uint64_t predict_quantile(const struct predict *pr,
                           const struct predict_sig *sig, uint64_t age_ms,
                           double progress, double q)
 {
-    struct mix m;
+    const struct memo *m = remember(pr, sig);
 
-    predict_mix(pr, sig, false, &m);
-    return sharpen(mix_quantile(&m, age_ms, q), age_ms, progress);
+    return sharpen(mix_quantile(&m->mix, age_ms, q), age_ms, progress);
 }
 
 void predict_guess(const struct predict *pr, const struct predict_sig *sig,
                    uint64_t age_ms, double progress, struct guess *ret)
 {
-    struct mix m;
+    const struct memo *m = remember(pr, sig);
 
-    ret->seen = predict_mix(pr, sig, false, &m);
-    ret->low_ms = sharpen(mix_quantile(&m, age_ms, 0.1), age_ms, progress);
-    ret->mid_ms = sharpen(mix_quantile(&m, age_ms, 0.5), age_ms, progress);
-    ret->high_ms = sharpen(mix_quantile(&m, age_ms, 0.9), age_ms, progress);
+    ret->seen = m->seen;
+    ret->low_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.1), age_ms,
+                          progress);
+    ret->mid_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.5), age_ms,
+                          progress);
+    ret->high_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.9), age_ms,
+                           progress);
 }
 
 /* ---- learning ---- */
@@ -238,6 +259,7 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
     if (pr->turn > PREDICT_TURN_MAX)
         pr->turn = PREDICT_TURN_MAX;
     learn_quality(pr, sig, run_ms);
+    pr->version++;
     for (int i = 0; i < PREDICT_KEYS; i++) {
         struct known *k;
 

@@ -34,6 +34,18 @@ struct quality {
     bool dirty;
 };
 
+/* Mixes of run times as they were asked for last: good until something is
+ * learned or forgotten.
+ */
+enum { PREDICT_MEMO = 32 };
+
+struct memo {
+    struct predict_sig sig;
+    uint64_t version;                  /* of the predict; 0: none */
+    uint32_t seen;
+    struct mix mix;
+};
+
 struct predict {
     struct known all;
     struct map *by_key;
@@ -43,6 +55,8 @@ struct predict {
     uint64_t *forgotten;               /* keys whose rows are to be deleted */
     uint32_t nforgotten, forgotten_cap;
     struct quality quality;
+    uint64_t version;                  /* from 1; grows with all that is known */
+    struct memo *memo;                 /* PREDICT_MEMO; by the first key */
 };
 
 struct known *predict_find(const struct predict *pr, uint64_t key);

@@ -180,6 +180,7 @@ static void keep_known(struct predict *pr, const struct known *from)
         heap_remove(&pr->oldest, k);
     k->turn = from->turn;
     k->seen = from->seen;
+    pr->version++;
     k->run = from->run;
     k->work = from->work;
     k->ranked = from->ranked;

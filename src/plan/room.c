@@ -88,6 +88,37 @@ static uint32_t find_set(const struct rooms *r, const struct plan_item *i,
     return low;
 }
 
+static void ripe_add(const struct plan_item *i, uint8_t level)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct part *q = &i->shape->parts[i->places[k].part];
+        struct plan_node *n = i->places[k].node;
+
+        if (n->nripe == n->ripe_cap) {
+            n->ripe_cap = n->ripe_cap ? 2 * n->ripe_cap : 4;
+            n->ripe = mem_grow(n->ripe, n->ripe_cap, sizeof(*n->ripe));
+        }
+        n->ripe[n->nripe++] = (struct ripe) {
+            .item = i, .tenant = i->tenant, .cpu_milli = q->need.cpu_milli,
+            .gpu_milli = q->need.gpu_milli, .priority = i->priority,
+            .level = level,
+        };
+    }
+}
+
+static void ripe_remove(const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        struct plan_node *n = i->places[k].node;
+        uint32_t at = 0;
+
+        while (at < n->nripe && n->ripe[at].item != i)
+            at++;
+        assert(at < n->nripe);
+        n->ripe[at] = n->ripe[--n->nripe];
+    }
+}
+
 static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
 {
     struct rooms *r = p->rooms;
@@ -109,6 +140,7 @@ static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
     keyed_set(&r->sets[at].items, i, UINT64_MAX - i->since_ms,
               UINT64_MAX - i->order);
     r->sets[at].milli += i->held_milli;
+    ripe_add(i, level);
 }
 
 static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
@@ -120,6 +152,7 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
     assert(there);
     keyed_remove(&r->sets[at].items, i);
     r->sets[at].milli -= i->held_milli;
+    ripe_remove(i);
     if (r->sets[at].items.count > 0)
         return;
     keyed_free(&r->sets[at].items);

@@ -39,6 +39,16 @@ struct running_set {
     uint64_t milli;
 };
 
+/* A rank of such a one on its node. */
+struct ripe {
+    const struct plan_item *item;
+    struct plan_tenant *tenant;
+    uint64_t cpu_milli;
+    uint32_t gpu_milli;
+    int16_t priority;
+    uint8_t level;
+};
+
 struct rooms {
     struct claim *claims;              /* the oldest first */
     uint32_t nclaims;

@@ -613,6 +613,16 @@ static struct claim *search_own(struct plan *p, struct plan_item *i,
     return search_in(p, i, ask, nodes, n, false);
 }
 
+/* Could a rank be there at all, if all left who may be made to? */
+static bool could_be(const struct ask *ask, const struct plan_node *n)
+{
+    const struct part *q = &ask->i->shape->parts[0];
+
+    return n->open && need_matches_node(n, q) && place_family(n->family, q) &&
+           !(q->devices == 0 && score_keeps(ask->p, n, q, 1)) &&
+           victim_enough(ask, n, q);
+}
+
 /* Node by node in the order of the victims, until one of them alone makes the
  * room: who comes later in that order has no less to lose.
  */
@@ -629,9 +639,7 @@ static struct claim *search_one(struct plan *p, struct plan_item *i,
         uint32_t before = nseen;
 
         nseen = add_node(seen, nseen, node);
-        if (nseen > before && node->open &&
-            need_matches_node(node, &i->shape->parts[0]) &&
-            victim_enough(ask, node, &i->shape->parts[0]))
+        if (nseen > before && could_be(ask, node))
             best = better(best, search_in(p, i, ask, &node, 1, false));
     }
     return best;

@@ -235,20 +235,20 @@ uint32_t victim_first(const struct ask *a, struct plan_item **ret)
 bool victim_enough(const struct ask *a, const struct plan_node *n,
                    const struct part *q)
 {
-    uint64_t milli = n->free_milli, want = (uint64_t) q->devices * q->milli;
+    uint64_t milli = n->free_milli, want = q->need.gpu_milli;
     uint64_t cpu = n->cpu_free;
     enum plan_cause unused;
 
-    for (uint32_t k = 0; k < n->nitems; k++) {
-        const struct plan_item *v = n->items[k];
+    if (n->leaving > 0)
+        return true;
+    for (uint32_t k = 0; k < n->nripe; k++) {
+        const struct ripe *v = &n->ripe[k];
 
         if (milli >= want && cpu >= q->need.cpu_milli)
             return true;
-        if (v->state == ITEM_LEAVING ||
-            (v->room_slot > 0 &&
-             may_ask(a, v->priority, v->level, v->tenant, &unused))) {
-            milli += v->held_milli;
-            cpu += v->shape->cpu_milli * v->nplaces;
+        if (may_ask(a, v->priority, v->level, v->tenant, &unused)) {
+            milli += v->gpu_milli;
+            cpu += v->cpu_milli;
         }
     }
     return milli >= want && cpu >= q->need.cpu_milli;
