@@ -658,9 +658,14 @@ static struct claim *search_some(struct plan *p, struct plan_item *i,
     count = victim_first(ask, victims);
     if (i->shape->simple)
         return search_one(p, i, ask, victims, count);
-    for (uint32_t k = 0; k < count; k++)
-        if (victims[k]->places[0].node->open)
-            n = add_node(nodes, n, victims[k]->places[0].node);
+    for (uint32_t k = 0; k < count; k++) {
+        struct plan_node *node = victims[k]->places[0].node;
+
+        if (i->shape->nparts == 1 ? could_be(ask, node) : node->open)
+            n = add_node(nodes, n, node);
+    }
+    if (n == 0)
+        return NULL;
     return search_nodes(p, i, ask, nodes, n, false);
 }
 

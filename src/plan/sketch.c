@@ -94,20 +94,20 @@ uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
 {
     uint32_t i = sketch_bucket(than);
     double left = mix_above(m, than) * q;
-    double from = (double) than;
+    double from = (double) than, high;
+    double here = m->share[i] * part_above(i, than);
 
     if (left <= 0)
         return (uint64_t) fmin((double) than / (1 - q), 9e18);
-    for (; i < SKETCH_BUCKETS; i++) {
-        double high = (double) sketch_low(i + 1);
-        double here = m->share[i] * part_above(i, (uint64_t) from);
-
-        if (here >= left)
-            return (uint64_t) (from + (high - from) * (left / here));
+    while (here < left) {
         left -= here;
-        from = high;
+        if (++i == SKETCH_BUCKETS)
+            return sketch_low(SKETCH_BUCKETS);     /* by rounding alone */
+        here = m->share[i];
+        from = (double) sketch_low(i);
     }
-    return sketch_low(SKETCH_BUCKETS);             /* by rounding alone */
+    high = (double) sketch_low(i + 1);
+    return (uint64_t) (from + (high - from) * (left / here));
 }
 
 json_t *sketch_to_json(const struct sketch *s)
