@@ -41,6 +41,7 @@ enum {
 };
 
 static const uint64_t GIB = UINT64_C(1) << 30;
+static const uint64_t BEGIN_MS = UINT64_C(365) * 86400000;
 
 struct conf {
     uint64_t devices, waiting;         /* 0: the whole table */
@@ -130,7 +131,8 @@ static void add_tenants(struct bench *b, uint64_t devices)
 
 static void bench_open(struct bench *b, uint64_t devices, bool mixed)
 {
-    *b = (struct bench) { .p = plan_new(), .random = 42 };
+    *b = (struct bench) { .p = plan_new(), .random = 42, .now = BEGIN_MS };
+    plan_tick(b->p, b->now);
     b->slots = mem_array(ITEMS, sizeof(*b->slots));
     set_policy(b);
     add_tenants(b, devices);
@@ -310,10 +312,14 @@ static double share_used(const struct plan_meter *from,
     return used + idle ? (double) used / (double) (used + idle) : 0;
 }
 
-/* Bytes for each waiting item, as the allocator has it. */
+/* Bytes for each waiting item, as the allocator has it.  The line has come
+ * about at the rate at which items come later: its first ones have waited for
+ * as long as that takes.
+ */
 static double fill(struct bench *b, uint64_t waiting)
 {
     size_t before, after, items;
+    uint64_t now = b->now;
 
     while (plan_waiting(b->p) < 4 * TENANTS) {
         for (uint32_t k = 0; k < 1024; k++)
@@ -322,8 +328,12 @@ static double fill(struct bench *b, uint64_t waiting)
     }
     before = mallinfo2().uordblks + mallinfo2().hblkhd;
     items = plan_waiting(b->p);
-    while (plan_waiting(b->p) < waiting)
+    while (plan_waiting(b->p) < waiting) {
+        b->now = now - (waiting - plan_waiting(b->p)) * ROUND_MS /
+                 (ENDS + WITHDRAWN);
         add_item(b);
+    }
+    b->now = now;
     after = mallinfo2().uordblks + mallinfo2().hblkhd;
     items = plan_waiting(b->p) - items;
     (void) settle(b);
