@@ -144,6 +144,8 @@ static void test_values(void)
     ok(c.nargs == 2 && strcmp(c.args[0], "x") == 0 &&
        strcmp(c.args[1], "y") == 0 && !c.command, "arguments in between");
     opt_free(&verb, &o);
+    ok(parse(&c, &o, "test x --any 3 --any 0") == 0 && o.any == 0,
+       "one that may be 0");
     ok(parse(&c, &o, "test x -- cmd -f --text") == 0 && !o.flag && !o.text &&
        c.nargs == 1 && strcmp(c.command[1], "-f") == 0,
        "what stands after -- is the command's own");
