@@ -73,7 +73,14 @@ static void make_again(struct world *w, struct again *a, bool copy)
             a->nodes[k] = make_node(a->q, &w->nodes[k]);
 }
 
-static bool start_again(struct world *w, struct again *a, unsigned k)
+static void free_again(struct again *a)
+{
+    if (a->own)
+        a->q->predict = a->own;
+    plan_free(a->q);
+}
+
+static void start_again(struct world *w, struct again *a, unsigned k)
 {
     struct plan_place copy[PARTS * 8];
     const struct plan_place *list;
@@ -86,10 +93,27 @@ static bool start_again(struct world *w, struct again *a, unsigned k)
         copy[r] = list[r];
         copy[r].node = a->nodes[t - w->nodes];
     }
-    if (plan_start(a->q, a->items[k], copy, n, &err) == 0)
-        return true;
-    WRONG(w, "again: %s", err.text);
-    return false;
+    if (plan_start(a->q, a->items[k], copy, n, &err) < 0)
+        WRONG(w, "again: %s", err.text);
+}
+
+/* Its state is in the memory of its nodes.  There need not be room for it to
+ * run there, so it cannot be started and suspended.
+ */
+static void park_again(struct world *w, struct again *a, unsigned k)
+{
+    const struct plan_place *list;
+    struct plan_item *j = a->items[k];
+
+    j->nplaces = plan_places(w->items[k].i, &list);
+    j->places = j->nplaces ? mem_dup(list, j->nplaces * sizeof *list) : NULL;
+    for (uint32_t r = 0; r < j->nplaces; r++) {
+        const struct tnode *t = plan_node_owner(list[r].node);
+
+        j->places[r].node = a->nodes[t - w->nodes];
+        pool_park(a->q, j->places[r].node,
+                  (int64_t) item_bytes(j, &j->places[r]));
+    }
 }
 
 /* It stands where it stood since then. */
@@ -102,7 +126,7 @@ static void stand_again(struct world *w, struct again *a, unsigned k)
     switch (i->state) {
     case ITEM_RUNNING:
     case ITEM_LEAVING:
-        (void) start_again(w, a, k);
+        start_again(w, a, k);
         break;
     case ITEM_HELD:
     case ITEM_WAITING:
@@ -157,13 +181,13 @@ static void items_again(struct world *w, struct again *a)
         a->items[k] = plan_add(a->q, &s);
         plan_progress(a->q, a->items[k], (double) w->items[k].i->progress);
     }
-    for (unsigned k = 0; k < ITEMS; k++)
-        if (w->items[k].i && w->items[k].i->nplaces &&
-            !item_runs(w->items[k].i) && start_again(w, a, k))
-            plan_left(a->q, a->items[k], true, 0);
-    for (unsigned k = 0; k < ITEMS; k++)
-        if (w->items[k].i)
-            plan_hold(a->q, a->items[k], true);
+    for (unsigned k = 0; k < ITEMS; k++) {
+        if (!w->items[k].i)
+            continue;
+        plan_hold(a->q, a->items[k], true);
+        if (!item_runs(w->items[k].i))
+            park_again(w, a, k);
+    }
     for (;;) {
         unsigned first = ITEMS;
 
@@ -351,9 +375,7 @@ static void judge_again(struct world *w, const struct plan_decision *d,
         describe(&e, again, two, sizeof two);
         WRONG(w, "decides %s; made anew: %s", one, two);
     }
-    if (a.own)
-        a.q->predict = a.own;
-    plan_free(a.q);
+    free_again(&a);
 }
 
 /* The plan is lost and made anew from the records.  Reservations are forgotten,

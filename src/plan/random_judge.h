@@ -1,6 +1,7 @@
 #pragma once
 
 #include "plan/random_world.h"
+#include "plan/reserve.h"
 
 /* random_judge - is a decision allowed?  Worked out from what the test knows of
  * its world, and not with the plan's own indexes.  Included once.
@@ -154,6 +155,111 @@ static void judge_limits(struct world *w, const struct titem *t,
     }
 }
 
+/* ---- reservations are kept ---- */
+
+static double rating_at(const struct world *w, const struct plan_place *at)
+{
+    const struct tnode *n = plan_node_owner(at->node);
+
+    return at->ndevices ? policy_rating(&w->policy, MODELS[n->model]) : 1;
+}
+
+/* Is it off the node at that time, if it ends as predicted?  As the policy
+ * says, of those who run; of the one that is to start, as if it had.
+ */
+static bool gone_by(const struct world *w, const struct plan_item *i,
+                    const struct plan_place *at, uint64_t when_ms)
+{
+    const struct predict *pr = w->p->predict;
+    struct guess g;
+    uint64_t all;
+
+    if (i->state == ITEM_LEAVING)
+        return true;
+    if (i->state == ITEM_RUNNING)
+        return item_end_ms(w->p, i, w->policy.quantile) <= when_ms;
+    predict_guess(pr, &i->sig, i->run_ms, (double) i->progress, &g);
+    if (g.seen == 0)
+        return false;
+    all = predict_quantile(pr, &i->sig, i->run_ms, (double) i->progress,
+                           w->policy.quantile);
+    return all <= i->run_ms || w->now + (uint64_t) (
+        (double) (all - i->run_ms) / rating_at(w, at)) <= when_ms;
+}
+
+/* What those hold of the node who are still there then. */
+static void add_later(struct others *o, const struct world *w,
+                      const struct titem *t, const struct plan_node *n,
+                      const struct plan_place *list, uint32_t count,
+                      uint64_t when_ms)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (list[k].node == n && !gone_by(w, t->i, &list[k], when_ms))
+            add_places(o, t, n, &list[k], 1);
+}
+
+/* Will the node have what is reserved there, with d carried out or (NULL)
+ * without?
+ */
+static bool has_reserved(const struct world *w, const struct reservation *r,
+                         const struct tnode *n,
+                         const struct plan_decision *d)
+{
+    struct others o = { 0 };
+
+    for (unsigned k = 0; k < ITEMS; k++) {
+        const struct titem *t = &w->items[k];
+        const struct plan_place *list;
+        uint32_t count;
+
+        if (!t->i || t->i == r->item)
+            continue;
+        count = plan_places(t->i, &list);
+        if (d && t->i == d->item)
+            add_later(&o, w, t, n->n, d->places, d->nplaces, r->start_ms);
+        else if (item_runs(t->i))
+            add_later(&o, w, t, n->n, list, count, r->start_ms);
+        else
+            for (uint32_t m = 0; m < count; m++)
+                if (list[m].node == n->n)
+                    o.memory += item_bytes(t->i, &list[m]);
+    }
+    add_places(&o, plan_owner(r->item), n->n, r->places, r->nplaces);
+    for (uint32_t k = 0; k < n->devices; k++)
+        if (o.device[k] > 1000)
+            return false;
+    return o.cpu <= n->cpus * 1000 && o.memory <= n->memory;
+}
+
+/* Who can be suspended is let in where it can. */
+static bool passes(const struct world *w, const struct titem *t,
+                   const struct tnode *n)
+{
+    return w->policy.turns != TURNS_OFF && n->suspends &&
+           t->spec.yield == YIELD_SUSPEND;
+}
+
+static void judge_reserved(struct world *w, const struct plan_decision *d)
+{
+    const struct titem *t = plan_owner(d->item);
+
+    for (uint32_t k = 0; k < w->p->promises->count; k++) {
+        const struct reservation *r = w->p->promises->list[k];
+
+        if (r->item == d->item)
+            return;                    /* those were promised later */
+        if (r->item->priority < t->spec.priority)
+            continue;
+        for (unsigned m = 0; m < NODES; m++)
+            if (w->nodes[m].n && !passes(w, t, &w->nodes[m]) &&
+                has_reserved(w, r, &w->nodes[m], NULL) &&
+                !has_reserved(w, r, &w->nodes[m], d))
+                WRONG(w, "start of %" PRIu64 " takes what %" PRIu64
+                      " is promised on %s", t->spec.order, r->item->order,
+                      w->nodes[m].name);
+    }
+}
+
 static void judge_start(struct world *w, const struct plan_decision *d)
 {
     const struct titem *t = plan_owner(d->item);
@@ -177,11 +283,77 @@ static void judge_start(struct world *w, const struct plan_decision *d)
                 }
     judge_whole(w, t, d);
     judge_limits(w, t, d);
+    judge_reserved(w, d);
     for (uint32_t k = 0; k < n; k++)
         if (!was[k].node->roams &&
             (d->nplaces != n || d->places[k].node != was[k].node))
             WRONG(w, "start of %" PRIu64 ": away from its state",
                   t->spec.order);
+}
+
+/* Devices held by the tenant and all below. */
+static uint64_t held_by(const struct world *w, const struct plan_tenant *of)
+{
+    uint64_t held = 0;
+
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i && item_runs(w->items[k].i) &&
+            is_below(w->items[k].spec.tenant, of))
+            held += places_milli(w->items[k].i->shape, w->items[k].i->places,
+                                 w->items[k].i->nplaces);
+    return held;
+}
+
+/* What is taken back was guaranteed to the one, and borrowed by the other. */
+static void judge_quota(struct world *w, const struct titem *t,
+                        const struct titem *c)
+{
+    const struct plan_tenant *to = c->spec.tenant, *from = t->spec.tenant;
+    bool over = false;
+
+    if (!w->policy.reclaim || to == from ||
+        held_by(w, to) + c->i->shape->gpu_milli > to->quota_milli)
+        WRONG(w, "eviction of %" PRIu64 ": nothing is guaranteed",
+              t->spec.order);
+    for (; from; from = from->parent)
+        over |= held_by(w, from) > from->quota_milli;
+    if (!over)
+        WRONG(w, "eviction of %" PRIu64 ": within its guarantee",
+              t->spec.order);
+}
+
+static void judge_cause(struct world *w, const struct plan_decision *d)
+{
+    const struct titem *t = plan_owner(d->item), *c = plan_owner(d->claimant);
+    double ran = (double) t->i->run_ms + (double) (w->now - t->i->since_ms) *
+                                         rating_at(w, t->i->places);
+
+    switch (d->cause) {
+    case EVICT_PRIORITY:
+        if (c->spec.priority <= t->spec.priority)
+            WRONG(w, "eviction of %" PRIu64 ": the priority is the same",
+                  t->spec.order);
+        break;
+    case EVICT_QUOTA:
+        judge_quota(w, t, c);
+        break;
+    case EVICT_TURN:
+        if (w->policy.turns == TURNS_OFF || d->how == YIELD_KILL ||
+            (d->how == YIELD_CHECKPOINT &&
+             w->policy.turns != TURNS_CHECKPOINT))
+            WRONG(w, "eviction of %" PRIu64 ": not for a turn",
+                  t->spec.order);
+        break;
+    case EVICT_MOVE:
+        if (!w->policy.move || d->how != YIELD_SUSPEND ||
+            !t->i->places[0].node->roams)
+            WRONG(w, "eviction of %" PRIu64 ", which cannot move",
+                  t->spec.order);
+        return;
+    }
+    if (ran + 1 < (double) w->policy.min_run_ms || t->i->since_ms == w->now)
+        WRONG(w, "eviction of %" PRIu64 ", which has hardly run",
+              t->spec.order);
 }
 
 static void judge_evict(struct world *w, const struct plan_decision *d)
@@ -215,7 +387,5 @@ static void judge_evict(struct world *w, const struct plan_decision *d)
     if (d->cause != EVICT_MOVE && c->spec.priority < t->spec.priority)
         WRONG(w, "eviction of %" PRIu64 " for a lower priority: %s",
               t->spec.order, plan_cause_name(d->cause));
-    if (d->cause == EVICT_PRIORITY && c->spec.priority <= t->spec.priority)
-        WRONG(w, "eviction of %" PRIu64 ": the priority is the same",
-              t->spec.order);
+    judge_cause(w, d);
 }

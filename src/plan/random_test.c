@@ -130,7 +130,7 @@ static void step(struct world *w)
             set_window(w);
         break;
     case 4: case 5: case 6: case 7:
-        add_item(w);
+        (void) add_item(w);
         break;
     case 8: case 9:
         if (draw(w, 16) == 0)
@@ -160,8 +160,8 @@ static void check(struct world *w)
         WRONG(w, "check: %s", err.text);
 }
 
-/* Nothing comes any more, all is open, nobody is limited: who can start does. */
-static void drain(struct world *w)
+/* All is open, nobody is limited or held. */
+static void open_all(struct world *w)
 {
     for (unsigned k = 0; k < WINDOWS; k++)
         if (w->windows[k].there)
@@ -189,13 +189,36 @@ static void drain(struct world *w)
     }
     for (unsigned k = 0; k < ITEMS; k++)
         if (w->items[k].i && plan_state(w->items[k].i) == ITEM_HELD)
-            plan_hold(w->p, w->items[k].i, false);
+            hold_item(w, &w->items[k]);
+}
+
+static void leave_all(struct world *w)
+{
+    for (unsigned k = 0; k < ITEMS; k++)
+        if (w->items[k].i && plan_state(w->items[k].i) == ITEM_LEAVING)
+            leave(w, &w->items[k]);
+}
+
+/* Is there room, whatever is promised to whom? */
+static bool has_place(struct plan *p, const struct plan_item *i)
+{
+    static const struct place_opts opts = { .ignore_promises = true };
+    struct plan_place *list = NULL;
+    uint32_t n;
+    double score;
+    bool found = place_find(p, i, &opts, &list, &n, &score);
+
+    free(list);
+    return found;
+}
+
+/* Nothing comes any more: who can start does. */
+static void drain(struct world *w)
+{
     for (unsigned round = 0; round < 4 * ITEMS && !w->said[0]; round++) {
         struct titem *t = NULL;
 
-        for (unsigned k = 0; k < ITEMS; k++)
-            if (w->items[k].i && plan_state(w->items[k].i) == ITEM_LEAVING)
-                leave(w, &w->items[k]);
+        leave_all(w);
         settle(w);
         check(w);
         w->now += 60000;
@@ -207,17 +230,119 @@ static void drain(struct world *w)
         if (t)
             end_item(w, t, true);
     }
-    for (unsigned k = 0; k < ITEMS && !w->said[0]; k++) {
-        struct plan_place *list = NULL;
-        uint32_t n;
-        double score;
-
-        if (!w->items[k].i)
-            continue;
-        if (place_find(w->p, w->items[k].i, NULL, &list, &n, &score))
+    for (unsigned k = 0; k < ITEMS && !w->said[0]; k++)
+        if (w->items[k].i && has_place(w->p, w->items[k].i))
             WRONG(w, "%" PRIu64 " could start and never does",
                   w->items[k].spec.order);
-        free(list);
+}
+
+/* ---- a crowd ---- */
+
+/* ... if nobody else were there? */
+static bool fits_alone(struct world *w, const struct titem *t)
+{
+    struct plan_item_spec s = t->spec;
+    struct again a = { 0 };
+    bool fits;
+
+    make_again(w, &a, false);
+    s.tenant = tenant_again(w, &a, s.tenant);
+    fits = has_place(a.q, plan_add(a.q, &s));
+    free_again(&a);
+    return fits;
+}
+
+/* All are alike to the order but for their age: whom to watch, or NULL. */
+static struct titem *level_out(struct world *w)
+{
+    struct titem *watched = NULL;
+
+    w->policy.reservations = 1 + (uint32_t) draw(w, 3);
+    plan_set_policy(w->p, &w->policy);
+    for (unsigned k = 0; k < TENANTS; k++) {
+        w->tenants[k].weight = 0;
+        w->tenants[k].quota_milli = 0;
+        if (w->tenant[k])
+            (void) plan_tenant_set(w->p, &w->tenants[k]);
+    }
+    for (unsigned k = 0; k < ITEMS; k++) {
+        struct titem *t = &w->items[k];
+
+        if (!t->i)
+            continue;
+        t->spec.priority = 0;
+        plan_reprioritise(w->p, t->i, 0);
+        if (in_line(t) && (!watched || draw(w, 2)) && fits_alone(w, t))
+            watched = t;
+    }
+    return watched;
+}
+
+/* More come than there is room for. */
+static void add_crowd(struct world *w)
+{
+    for (unsigned k = 0; k < ITEMS; k++) {
+        struct titem *t = add_item(w);
+
+        if (!t)
+            continue;
+        t->spec.priority = 0;
+        plan_reprioritise(w->p, t->i, 0);
+    }
+}
+
+static void do_all(struct world *w)
+{
+    struct plan_decision d;
+
+    for (unsigned n = 0; plan_next(w->p, &d) && !w->said[0]; n++) {
+        if (n > 1000)
+            WRONG(w, "there is no end of decisions");
+        if (d.what == PLAN_START)
+            do_start(w, &d);
+        else if (d.what == PLAN_EVICT)
+            do_evict(w, &d, true);
+    }
+}
+
+/* Nobody runs for longer than that at a time. */
+static void end_some(struct world *w)
+{
+    for (unsigned k = 0; k < ITEMS; k++) {
+        struct titem *t = &w->items[k];
+
+        if (t->i && plan_state(t->i) == ITEM_RUNNING &&
+            (w->now - t->i->since_ms >= LONGEST || draw(w, 4) == 0))
+            end_item(w, t, true);
+    }
+}
+
+/* One waits while others, no more important, come and go without end: it starts
+ * after its patience, and after those who are ready for longer.  Each of them
+ * waits for what runs, and then runs.
+ */
+static void crowd(struct world *w)
+{
+    struct titem *watched = level_out(w);
+    uint64_t bound, order;
+
+    if (!watched)
+        return;
+    order = watched->spec.order;
+    bound = w->now + w->policy.patience_ms + watched->i->run_ms +
+            (uint64_t) ITEMS * 3 * LONGEST;
+    while (!w->said[0]) {
+        leave_all(w);
+        do_all(w);
+        check(w);
+        if (!watched->i || watched->spec.order != order || !in_line(watched))
+            return;
+        if (w->now > bound)
+            WRONG(w, "%" PRIu64 " starves", order);
+        w->now += draw(w, 120000);
+        plan_tick(w->p, w->now);
+        end_some(w);
+        add_crowd(w);
     }
 }
 
@@ -238,8 +363,10 @@ static bool run(uint64_t seed)
         step(&w);
         check(&w);
     }
-    if (!w.said[0])
-        drain(&w);
+    open_all(&w);
+    if (seed % 8 == 0)
+        crowd(&w);
+    drain(&w);
     if (w.said[0])
         printf("# seed %" PRIu64 ", step %u: %s\n", seed, w.step, w.said);
     plan_free(w.p);

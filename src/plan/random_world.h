@@ -16,6 +16,7 @@
 enum {
     NODES = 6, DEVICES = 4, TENANTS = 4, ITEMS = 24, PARTS = 2, STEPS = 40,
     DEFAULT_PLANS = 1000, WINDOWS = 2,
+    LONGEST = 300000,                  /* a run in a crowd, ms */
 };
 
 static const uint64_t GIB = UINT64_C(1) << 30;
@@ -307,13 +308,14 @@ static void draw_part(struct world *w, struct titem *t, struct plan_part *q)
     }
 }
 
-static void add_item(struct world *w)
+/* Or NULL: the place is taken. */
+static struct titem *add_item(struct world *w)
 {
     struct titem *t = &w->items[draw(w, ITEMS)];
     uint64_t tenant = draw(w, TENANTS);
 
     if (t->i || !w->tenant[tenant])
-        return;
+        return NULL;
     memset(t, 0, sizeof *t);
     t->models[0] = MODELS[draw(w, 2)];
     t->labels[0] = LABELS[draw(w, 2)];
@@ -332,6 +334,7 @@ static void add_item(struct world *w)
     t->spec.sig.key[0] = 1 + draw(w, 4);
     t->spec.sig.key[1] = 100;
     t->i = plan_add(w->p, &t->spec);
+    return t;
 }
 
 static bool in_line(const struct titem *t)
