@@ -314,6 +314,27 @@ static void test_shared(void)
     plan_free(b->p);
 }
 
+/* A suspended one that roams goes on where others roam, and nowhere else. */
+static void test_roams(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *roams, *high, *fixed;
+
+    bed_open(b);
+    (void) bed_node(b, "r", 1, true, true);
+    roams = RAN(6 * MINUTE, .milli = 1000, .priority = 1);
+    high = BED(.milli = 1000, .priority = 2, .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(bed_runs(high) && !bed_runs(roams), "one is suspended");
+    (void) bed_node(b, "s", 1, true, false);
+    fixed = BED(.milli = 1000);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    ok(bed_runs(fixed) && nothing(b),
+       "nobody goes from where it could not go on");
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_priority();
@@ -328,5 +349,6 @@ int main(void)
     test_gang();
     test_earmark();
     test_shared();
+    test_roams();
     return tap_done();
 }

@@ -173,6 +173,7 @@ static bool push_on(struct hunt *s, const struct plan_item *v,
         uint32_t n;
 
         if (at == not_here || at->barred || !at->node->roams ||
+            at->node->pool_number != v->places[0].node->pool_number ||
             !need_matches_node(at->node, &v->shape->parts[0]))
             continue;
         n = smaller(s, at, v, small);
@@ -397,8 +398,8 @@ bool room_own_node(const struct plan_item *i, const struct plan_node *n)
 {
     if (!i->places)
         return true;
-    if (i->places[0].node->roams)
-        return n->pool_number == i->places[0].node->pool_number;
+    if (!place_bound(i))
+        return n->roams && n->pool_number == i->places[0].node->pool_number;
     for (uint32_t k = 0; k < i->nplaces; k++)
         if (i->places[k].node == n)
             return true;
