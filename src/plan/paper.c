@@ -26,6 +26,8 @@ static void change(struct paper *pa, const struct shape *s,
         at->cpu += (int64_t) part->need.cpu_milli;
         at->memory += (int64_t) part->need.memory;
     }
+    if (part->devices == 0)
+        at->alone += take ? part->need.cpu_milli : 0 - part->need.cpu_milli;
     for (uint32_t d = 0; d < place->ndevices; d++)
         at->left[place->device[d]] += take ? 0 - part->milli : part->milli;
 }
@@ -70,6 +72,7 @@ static void set_node(struct paper_node *at, struct plan_node *n,
 {
     at->node = n;
     at->cpu = (int64_t) n->cpu_free;
+    at->alone = n->cpu_alone;
     at->memory = (int64_t) n->memory - (int64_t) (n->memory_held + n->parked);
     at->left = left;
     at->stale = true;
@@ -171,6 +174,7 @@ bool paper_fits(const struct paper *pa, const struct paper_node *at,
     ret->part = part;
     ret->ndevices = 0;
     if (need->devices == 0)
-        return !score_keeps(pa->plan, at->node, need, 1);
+        return !score_keeps(pa->plan, at->node, need,
+                            at->alone + need->need.cpu_milli);
     return choose(pa, at, need, ret);
 }

@@ -11,6 +11,7 @@
 struct paper_node {
     struct plan_node *node;
     int64_t cpu, memory;               /* below 0: more is promised than is left */
+    uint64_t alone;                    /* CPUs of ranks without a device */
     uint32_t *left;                    /* of each device */
     double cost;                       /* room.c: of one more rank here */
     bool stale;                        /* ... is to be worked out */

@@ -54,7 +54,8 @@ bool place_fits(const struct plan *p, const struct plan_node *n,
         !need_matches_node(n, q))
         return false;
     if (q->devices == 0)
-        return closed || !score_keeps(p, n, q, 1);
+        return closed || !score_keeps(p, n, q, n->cpu_alone +
+                                               q->need.cpu_milli);
     if (!place_family(n->family, q))
         return false;
     if (n->family->uniform)
@@ -76,7 +77,7 @@ static uint32_t unkept(const struct plan *p, const struct plan_node *n,
     while (low < ranks) {
         uint32_t mid = ranks - (ranks - low) / 2;
 
-        if (score_keeps(p, n, q, mid))
+        if (score_keeps(p, n, q, n->cpu_alone + mid * q->need.cpu_milli))
             ranks = mid - 1;
         else
             low = mid;

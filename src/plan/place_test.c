@@ -196,6 +196,19 @@ static void test_cpus(void)
     plan_free(p);
 }
 
+static void test_cpu_gang(void)
+{
+    struct plan *p = plan_new();
+    struct plan_item *two;
+
+    (void) NODE(.name = "a", .devices = 2, .cpus = 16);
+    (void) ITEM(.milli = 1000, .cpus = 5);
+    two = ITEM(.milli = 0, .cpus = 4, .count = 2);
+    goes(p, two, "a a", "CPUs are not kept for devices from ranks that would "
+         "not all find others");
+    plan_free(p);
+}
+
 static void test_rating(void)
 {
     struct plan *p = plan_new();
@@ -404,6 +417,7 @@ int main(void)
     test_fraction();
     test_tight();
     test_cpus();
+    test_cpu_gang();
     test_rating();
     test_nowhere();
     test_gang();

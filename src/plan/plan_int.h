@@ -32,10 +32,14 @@ struct paper;
 
 /* ---- needs, interned ---- */
 
-/* score.c: are there nodes where a rank without a device starves none? */
+/* score.c: are there nodes where ranks without a device starve none?  All those
+ * of the shape have to find a place there.
+ */
 struct home {
     uint64_t at;                       /* when that was found out */
     bool there;
+    uint32_t ranks;                    /* of the shape that have no device */
+    uint64_t cpu_milli, memory;        /* ... the most of any of them */
 };
 
 struct part {
@@ -276,9 +280,11 @@ void score_count(struct plan *p, struct shape *s, int more); /* items of it */
 double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
                    struct plan_place *place);      /* also chooses devices */
-/* Are CPUs of that node kept for its devices from a rank without one? */
+/* Are CPUs of that node kept for its devices from a rank without one?  alone:
+ * what all such ranks would have there, with this one.
+ */
 bool score_keeps(const struct plan *p, const struct plan_node *n,
-                 const struct part *part, uint32_t ranks);
+                 const struct part *part, uint64_t alone);
 bool score_changed(struct plan *p);                /* ... was that, since? */
 void score_policy(struct plan *p);                 /* ratings may have changed */
 double score_rating(const struct plan *p, uint16_t model); /* by its number */

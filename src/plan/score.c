@@ -188,21 +188,34 @@ static double spare(const struct plan *p, const struct plan_node *n)
            (double) n->ndevices * FRAG_WHOLE * p->scorer->cpu_per_milli;
 }
 
+/* How many of the largest ranks an empty node takes. */
+static uint64_t homes_on(const struct plan *p, const struct plan_node *like,
+                         const struct home *h)
+{
+    double left = spare(p, like);
+    uint64_t n = h->ranks;
+
+    if (left < (double) h->cpu_milli || like->memory < h->memory)
+        return 0;
+    if (h->cpu_milli && left / (double) h->cpu_milli < (double) n)
+        n = (uint64_t) (left / (double) h->cpu_milli);
+    if (h->memory && like->memory / h->memory < n)
+        n = like->memory / h->memory;
+    return n;
+}
+
 static bool has_home(const struct plan *p, const struct part *q)
 {
-    uint64_t at = p->pool->changes << 32 | p->scorer->ratios;
+    uint64_t at = p->pool->changes << 32 | p->scorer->ratios, ranks = 0;
 
     if (q->home->at == at)
         return q->home->there;
     q->home->at = at;
-    q->home->there = false;
-    for (uint32_t k = 0; k < p->pool->nkinds && !q->home->there; k++) {
-        const struct plan_node *like = &p->pool->kinds[k]->like;
-
-        q->home->there = spare(p, like) >= (double) q->need.cpu_milli &&
-                         like->memory >= q->need.memory &&
-                         need_matches_node(like, q);
-    }
+    for (uint32_t k = 0; k < p->pool->nkinds && ranks < q->home->ranks; k++)
+        if (need_matches_node(&p->pool->kinds[k]->like, q))
+            ranks += p->pool->kinds[k]->count *
+                     homes_on(p, &p->pool->kinds[k]->like, q->home);
+    q->home->there = ranks >= q->home->ranks;
     return q->home->there;
 }
 
@@ -210,13 +223,12 @@ static bool has_home(const struct plan *p, const struct part *q)
  * those.  Where there are none it takes what it finds.
  */
 bool score_keeps(const struct plan *p, const struct plan_node *n,
-                 const struct part *part, uint32_t ranks)
+                 const struct part *part, uint64_t alone)
 {
     if (part->devices > 0 || n->ndevices == 0 ||
         p->scorer->cpu_per_milli <= 0 || !has_home(p, part))
         return false;
-    return (double) (n->cpu_alone + ranks * part->need.cpu_milli) >
-           spare(p, n);
+    return (double) alone > spare(p, n);
 }
 
 static int by_count(const void *va, const void *vb)

@@ -217,6 +217,31 @@ static void link_shape(struct plan *p, struct shape *s)
     *bucket(p, s->hash) = s;
 }
 
+/* Where all have to be in one pool, those without a device go where the others
+ * go: there is no home to wait for.
+ */
+static void set_homes(struct shape *s)
+{
+    struct home all = { 0 };
+
+    for (uint32_t k = 0; k < s->nparts; k++) {
+        const struct part *q = &s->parts[k];
+
+        if (q->devices > 0)
+            continue;
+        all.ranks += q->count;
+        if (q->need.cpu_milli > all.cpu_milli)
+            all.cpu_milli = q->need.cpu_milli;
+        if (q->need.memory > all.memory)
+            all.memory = q->need.memory;
+    }
+    if (s->one_pool && s->ranks > 1)
+        all.ranks = UINT32_MAX;
+    for (uint32_t k = 0; k < s->nparts; k++)
+        if (s->parts[k].home)
+            *s->parts[k].home = all;
+}
+
 static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
                           uint64_t hash)
 {
@@ -237,6 +262,7 @@ static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
         s->memory += q->count * q->need.memory;
         s->alone |= q->devices == 0;
     }
+    set_homes(s);
     s->simple = s->nparts == 1 && s->parts[0].max == 1;
     if (p->nshapes == p->shapes_cap) {
         p->shapes_cap = p->shapes_cap ? 2 * p->shapes_cap : 16;
