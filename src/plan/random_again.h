@@ -318,11 +318,6 @@ static void leaving_again(struct world *w, struct again *a)
     }
 }
 
-static uint64_t order_of(const struct plan_item *i)
-{
-    return i ? i->order : 0;
-}
-
 static bool same_places(const struct plan_decision *d,
                         const struct plan_decision *e)
 {

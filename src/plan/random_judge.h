@@ -187,23 +187,49 @@ static bool gone_by(const struct world *w, const struct plan_item *i,
         (double) (all - i->run_ms) / rating_at(w, at)) <= when_ms;
 }
 
-/* What those hold of the node who are still there then. */
+/* Somebody's places for later: reserved, or (claim) those that it has when its
+ * victims have left.
+ */
+struct kept {
+    const struct plan_item *item;
+    const struct plan_place *places;
+    uint32_t nplaces;
+    uint64_t start_ms;
+    const struct claim *claim;
+};
+
+static const struct victim *victim_of(const struct claim *c,
+                                      const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        if (c->victims[k].item == i)
+            return &c->victims[k];
+    return NULL;
+}
+
+/* What it will hold of the node then, having these places. */
 static void add_later(struct others *o, const struct world *w,
                       const struct titem *t, const struct plan_node *n,
                       const struct plan_place *list, uint32_t count,
-                      uint64_t when_ms)
+                      const struct kept *kept)
 {
-    for (uint32_t k = 0; k < count; k++)
-        if (list[k].node == n && !gone_by(w, t->i, &list[k], when_ms))
+    const struct victim *v = kept->claim ? victim_of(kept->claim, t->i) : NULL;
+
+    for (uint32_t k = 0; k < count; k++) {
+        if (list[k].node != n)
+            continue;
+        if (v && v->how == YIELD_SUSPEND)
+            o->memory += item_bytes(t->i, &list[k]);
+        else if (!v && (kept->claim ||
+                        !gone_by(w, t->i, &list[k], kept->start_ms)))
             add_places(o, t, n, &list[k], 1);
+    }
 }
 
-/* Will the node have what is reserved there, with d carried out or (NULL)
- * without?
+/* Will the node have what is kept there, with d carried out or (NULL) without?
  */
-static bool has_reserved(const struct world *w, const struct reservation *r,
-                         const struct tnode *n,
-                         const struct plan_decision *d)
+static bool has_kept(const struct world *w, const struct kept *kept,
+                     const struct tnode *n, const struct plan_decision *d)
 {
     struct others o = { 0 };
 
@@ -212,19 +238,19 @@ static bool has_reserved(const struct world *w, const struct reservation *r,
         const struct plan_place *list;
         uint32_t count;
 
-        if (!t->i || t->i == r->item)
+        if (!t->i || t->i == kept->item)
             continue;
         count = plan_places(t->i, &list);
         if (d && t->i == d->item)
-            add_later(&o, w, t, n->n, d->places, d->nplaces, r->start_ms);
+            add_later(&o, w, t, n->n, d->places, d->nplaces, kept);
         else if (item_runs(t->i))
-            add_later(&o, w, t, n->n, list, count, r->start_ms);
+            add_later(&o, w, t, n->n, list, count, kept);
         else
             for (uint32_t m = 0; m < count; m++)
                 if (list[m].node == n->n)
                     o.memory += item_bytes(t->i, &list[m]);
     }
-    add_places(&o, plan_owner(r->item), n->n, r->places, r->nplaces);
+    add_places(&o, plan_owner(kept->item), n->n, kept->places, kept->nplaces);
     for (uint32_t k = 0; k < n->devices; k++)
         if (o.device[k] > 1000)
             return false;
@@ -245,18 +271,37 @@ static void judge_reserved(struct world *w, const struct plan_decision *d)
 
     for (uint32_t k = 0; k < w->p->promises->count; k++) {
         const struct reservation *r = w->p->promises->list[k];
+        struct kept kept;
 
         if (r->item == d->item)
             return;                    /* those were promised later */
         if (r->item->priority < t->spec.priority)
             continue;
+        kept = (struct kept) { r->item, r->places, r->nplaces, r->start_ms,
+                               NULL };
         for (unsigned m = 0; m < NODES; m++)
             if (w->nodes[m].n && !passes(w, t, &w->nodes[m]) &&
-                has_reserved(w, r, &w->nodes[m], NULL) &&
-                !has_reserved(w, r, &w->nodes[m], d))
+                has_kept(w, &kept, &w->nodes[m], NULL) &&
+                !has_kept(w, &kept, &w->nodes[m], d))
                 WRONG(w, "start of %" PRIu64 " takes what %" PRIu64
                       " is promised on %s", t->spec.order, r->item->order,
                       w->nodes[m].name);
+    }
+}
+
+static void judge_claims(struct world *w, const struct plan_decision *d)
+{
+    for (const struct claim *c = w->p->rooms->claims; c; c = c->next) {
+        struct kept kept = { c->claimant, c->places, c->nplaces, 0, c };
+
+        if (c->claimant == d->item || c->loose)
+            continue;
+        for (unsigned m = 0; m < NODES; m++)
+            if (w->nodes[m].n && has_kept(w, &kept, &w->nodes[m], NULL) &&
+                !has_kept(w, &kept, &w->nodes[m], d))
+                WRONG(w, "start of %" PRIu64 " takes what is made free on %s "
+                      "for %" PRIu64, order_of(d->item), w->nodes[m].name,
+                      order_of(c->claimant));
     }
 }
 
@@ -284,6 +329,7 @@ static void judge_start(struct world *w, const struct plan_decision *d)
     judge_whole(w, t, d);
     judge_limits(w, t, d);
     judge_reserved(w, d);
+    judge_claims(w, d);
     for (uint32_t k = 0; k < n; k++)
         if (!was[k].node->roams &&
             (d->nplaces != n || d->places[k].node != was[k].node))

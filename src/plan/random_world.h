@@ -77,6 +77,11 @@ static uint64_t draw(struct world *w, uint64_t below)
     return random_next(&w->random) % below;
 }
 
+static uint64_t order_of(const struct plan_item *i)
+{
+    return i ? i->order : 0;
+}
+
 /* ---- making things, in any plan ---- */
 
 static struct plan_node *make_node(struct plan *p, struct tnode *t)
