@@ -118,6 +118,19 @@ static bool may_go(const struct plan_item *i, const struct plan_node *n)
            n->pool_number == i->places[0].node->pool_number;
 }
 
+/* Devices of the node that are not promised to others. */
+static bool try_beside(struct search *s, struct plan_node *n,
+                       struct plan_place *ret, double *ret_score)
+{
+    autofree uint16_t *kept = mem_array(n->ndevices + 1u, sizeof(*kept));
+
+    if (s->part->devices == 0 || !promise_keeps(s->p, s->item, n, kept))
+        return false;
+    *ret_score = score_place(s->p, s->item, n, s->part, kept, ret);
+    return ret->ndevices == s->part->devices &&
+           promise_allows(s->p, s->item, n, s->part, ret);
+}
+
 bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
                double *ret_score)
 {
@@ -126,9 +139,10 @@ bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
         return false;
     memset(ret, 0, sizeof *ret);
     ret->part = (uint32_t) (s->part - s->shape->parts);
-    *ret_score = score_place(s->p, s->item, n, s->part, ret);
+    *ret_score = score_place(s->p, s->item, n, s->part, NULL, ret);
     return n->promised == 0 || s->o->ignore_promises ||
-           promise_allows(s->p, s->item, n, s->part, ret);
+           promise_allows(s->p, s->item, n, s->part, ret) ||
+           try_beside(s, n, ret, ret_score);
 }
 
 /* ---- one rank ---- */

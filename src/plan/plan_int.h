@@ -273,13 +273,15 @@ bool place_bound(const struct plan_item *i);
 bool place_helps(const struct plan *p, const struct plan_node *n,
                  const struct shape *s);
 
-/* score.c: what the place costs; smaller is better. */
+/* score.c: what the place costs; smaller is better.  It chooses the devices,
+ * beside what is kept of each (thousandths; NULL: nothing).
+ */
 void score_init(struct plan *p);
 void score_free(struct plan *p);
 void score_count(struct plan *p, struct shape *s, int more); /* items of it */
 double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
-                   struct plan_place *place);      /* also chooses devices */
+                   const uint16_t *kept, struct plan_place *place);
 /* Are CPUs of that node kept for its devices from a rank without one?  alone:
  * what all such ranks would have there, with this one.
  */
@@ -337,6 +339,11 @@ uint64_t promises_wake_ms(const struct plan *p);
 bool promise_allows(struct plan *p, const struct plan_item *i,
                     const struct plan_node *n, const struct part *part,
                     const struct plan_place *place);
+/* What of each device is kept from the item by claims and reservations,
+ * thousandths; false: of none.
+ */
+bool promise_keeps(const struct plan *p, const struct plan_item *i,
+                   const struct plan_node *n, uint16_t *ret);
 void promise_for(struct plan *p, struct plan_item *i);   /* reserve for it */
 void promise_drop(struct plan *p, struct plan_item *i);
 /* Is the node kept from the item by somebody's reservation or a window? */
@@ -381,6 +388,8 @@ bool room_left_to(const struct plan *p, const struct plan_item *leaving,
 bool room_allows(const struct plan *p, const struct plan_item *i,
                  const struct plan_node *n, const struct part *part,
                  const struct plan_place *place);
+bool room_keeps(const struct plan *p, const struct plan_item *i,
+                const struct plan_node *n, uint16_t *ret); /* adds to it */
 void room_on_paper(struct plan *p, const struct plan_item *i,
                    struct paper *pa);
 

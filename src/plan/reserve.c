@@ -541,6 +541,30 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
     return true;
 }
 
+bool promise_keeps(const struct plan *p, const struct plan_item *i,
+                   const struct plan_node *n, uint16_t *ret)
+{
+    bool any = room_keeps(p, i, n, ret);
+
+    for (uint32_t k = 0; k < p->promises->count; k++) {
+        const struct reservation *r = p->promises->list[k];
+
+        if (r->item == i)
+            break;
+        if (r->item->priority < i->priority)
+            continue;
+        for (uint32_t m = 0; m < r->nplaces; m++) {
+            const struct plan_place *at = &r->places[m];
+
+            for (uint32_t d = 0; at->node == n && d < at->ndevices; d++) {
+                ret[at->device[d]] = 1000;
+                any = true;
+            }
+        }
+    }
+    return any;
+}
+
 bool promise_bars(struct plan *p, const struct plan_item *i,
                   const struct plan_node *n)
 {

@@ -240,6 +240,32 @@ static void test_window_and_claim(void)
     plan_free(b->p);
 }
 
+/* Two of four devices are promised: the others are for who comes. */
+static void test_beside(void)
+{
+    struct bed bed, *b = &bed;
+    struct policy policy;
+    struct plan_item *gang, *lasts;
+
+    bed_open(b);
+    policy = *plan_policy(b->p);
+    policy.turns = TURNS_OFF;
+    plan_set_policy(b->p, &policy);
+    bed_teach(b, "hour", 60 * MINUTE, 2);
+    (void) bed_node(b, "m", 2, false, false);
+    (void) run_one(b, 2000, "hour");
+    (void) bed_node(b, "n", 4, false, false);
+    gang = BED(.milli = 2000, .ranks = 2, .cpus = 40, .like = "hour");
+    bed_wait(b, 30 * MINUTE);
+    ok(gang->reserved && !bed_runs(gang), "one rank to a node, later");
+    lasts = run_one(b, 1000, "hour");
+    ok(bed_runs(lasts) && lasts->places[0].device[0] == 2,
+       "one starts beside what is promised");
+    lasts = run_one(b, 2000, "hour");
+    ok(!bed_runs(lasts), "and nobody on it");
+    plan_free(b->p);
+}
+
 static void test_one_pool(void)
 {
     struct bed bed, *b = &bed;
@@ -269,6 +295,7 @@ int main(void)
     test_starvation();
     test_window();
     test_window_and_claim();
+    test_beside();
     test_one_pool();
     test_gone();
     return tap_done();

@@ -382,7 +382,7 @@ static void count_need(const struct shape *s, const struct plan_place *places,
 }
 
 /* CPUs and memory that the claim lacks on the node beyond what its victims
- * there leave.
+ * there leave, who may leave their state in its memory.
  */
 static void claim_lacks(const struct claim *c, const struct plan_node *n,
                         int64_t *ret_cpu, int64_t *ret_memory)
@@ -396,6 +396,10 @@ static void claim_lacks(const struct claim *c, const struct plan_node *n,
         count_need(v->shape, v->places, v->nplaces, n, &cpu, &memory);
         *ret_cpu -= cpu;
         *ret_memory -= memory;
+        for (uint32_t m = 0; c->victims[k].how == YIELD_SUSPEND &&
+                             m < v->nplaces; m++)
+            if (v->places[m].node == n)
+                *ret_memory += (int64_t) item_bytes(v, &v->places[m]);
     }
     *ret_cpu = *ret_cpu > 0 ? *ret_cpu : 0;
     *ret_memory = *ret_memory > 0 ? *ret_memory : 0;
@@ -498,6 +502,24 @@ bool room_allows(const struct plan *p, const struct plan_item *i,
         if (milli[d] + part->milli > n->devices[place->device[d]].free_milli)
             return false;
     return true;
+}
+
+bool room_keeps(const struct plan *p, const struct plan_item *i,
+                const struct plan_node *n, uint16_t *ret)
+{
+    bool any = false;
+
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        if (c->claimant == i || !claim_names(c, n))
+            continue;
+        for (uint32_t d = 0; d < n->ndevices; d++) {
+            uint32_t lacks = claim_lacks_of(c, n, d);
+
+            ret[d] = (uint16_t) (ret[d] + lacks);
+            any |= lacks > 0;
+        }
+    }
+    return any;
 }
 
 /* ---- decisions ---- */

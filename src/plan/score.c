@@ -311,22 +311,28 @@ static double usable_now(struct scorer *c, struct plan_node *n)
 
 /* ---- devices ---- */
 
-static bool device_fits(const struct plan *p, const struct plan_node *n,
-                        uint32_t k, const struct part *part, uint16_t left)
+static uint32_t kept_of(const uint16_t *kept, uint32_t k)
 {
-    return left >= part->milli && n->devices[k].open &&
+    return kept ? kept[k] : 0;
+}
+
+static bool device_fits(const struct plan *p, const struct plan_node *n,
+                        uint32_t k, const struct part *part, uint32_t kept)
+{
+    return p->scorer->left[k] >= part->milli + kept && n->devices[k].open &&
            need_matches_device(p, &n->devices[k], part);
 }
 
 static double take_whole(struct plan *p, const struct plan_node *n,
-                         const struct part *part, struct plan_place *place)
+                         const struct part *part, const uint16_t *kept,
+                         struct plan_place *place)
 {
     struct scorer *c = p->scorer;
 
     for (uint32_t k = 0; k < n->ndevices; k++) {
         if (place->ndevices == part->devices)
             break;
-        if (!device_fits(p, n, k, part, c->left[k]))
+        if (!device_fits(p, n, k, part, kept_of(kept, k)))
             continue;
         c->left[k] = 0;
         place->device[place->ndevices++] = (uint16_t) k;
@@ -336,7 +342,8 @@ static double take_whole(struct plan *p, const struct plan_node *n,
 
 /* The device where least is lost; devices with as much left are alike. */
 static double take_share(struct plan *p, const struct plan_node *n,
-                         const struct part *part, struct plan_place *place)
+                         const struct part *part, const uint16_t *kept,
+                         struct plan_place *place)
 {
     struct scorer *c = p->scorer;
     double best = -1;
@@ -346,12 +353,12 @@ static double take_share(struct plan *p, const struct plan_node *n,
         uint32_t same = 0;
         double v;
 
-        if (!device_fits(p, n, k, part, left))
+        if (!device_fits(p, n, k, part, kept_of(kept, k)))
             continue;
         while (same < k && (c->left[same] != left ||
                             n->devices[same].model != n->devices[k].model))
             same++;
-        if (same < k && device_fits(p, n, same, part, left))
+        if (same < k && device_fits(p, n, same, part, kept_of(kept, same)))
             continue;
         c->left[k] = (uint16_t) (left - part->milli);
         v = usable(c, n, part->need.cpu_milli);
@@ -414,7 +421,7 @@ static double starved(const struct scorer *c, const struct plan_node *n,
 
 double score_place(struct plan *p, const struct plan_item *i,
                    struct plan_node *n, const struct part *part,
-                   struct plan_place *place)
+                   const uint16_t *kept, struct plan_place *place)
 {
     struct scorer *c = p->scorer;
     double before, after, cost;
@@ -432,9 +439,9 @@ double score_place(struct plan *p, const struct plan_item *i,
         return (cost + (n->ndevices ? BESIDE : 0)) / 1000;
     }
     if (part->milli == FRAG_WHOLE)
-        after = take_whole(p, n, part, place);
+        after = take_whole(p, n, part, kept, place);
     else
-        after = take_share(p, n, part, place);
+        after = take_share(p, n, part, kept, place);
     cost = (before - after) / 1000;
     if (place->ndevices) {
         double rating = c->ratings[n->devices[place->device[0]].model];
