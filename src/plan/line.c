@@ -13,7 +13,7 @@
  *
  * Items alike in shape, tenant, priority and level stand in one queue: if its
  * head does not fit, none of it does.  (A suspended one that must go on where
- * it was has a queue of its own.)  A band holds all of one priority, a bench
+ * it was has a queue of its own, those that go on in one pool share one.)  A band holds all of one priority, a bench
  * all of one tenant in it, or of all tenants where they do not share by
  * weight.  So the next item is the head of the first queue of the first bench
  * of the highest band:
@@ -296,6 +296,13 @@ static const struct plan_item *bound_to(const struct plan_item *i)
     return place_bound(i) ? i : NULL;
 }
 
+/* One that roams goes on in its pool: its number, and one more; 0: anywhere. */
+static uint32_t pool_of(const struct plan_item *i)
+{
+    return i->state == ITEM_SUSPENDED ? i->places[0].node->pool_number + 1u
+                                      : 0;
+}
+
 static struct queue *new_queue(const struct plan_item *i, struct row *r)
 {
     struct queue *q = mem_new(sizeof(*q));
@@ -303,6 +310,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->shape = i->shape;
     q->tenant = i->tenant;
     q->bound = bound_to(i);
+    q->pool = pool_of(i);
     q->priority = i->priority;
     q->level = level_of(i);
     q->items = (struct keyed) { .before = items_before, .slot = item_slot };
@@ -328,7 +336,8 @@ static struct queue *get_queue(struct plan *p, const struct plan_item *i)
     struct row *r = get_row(i->shape, get_bench(p, i->priority, i->tenant));
     struct queue *q = bound_to(i) ? NULL : r->all;
 
-    while (q && (q->level != level_of(i) || q->tenant != i->tenant))
+    while (q && (q->level != level_of(i) || q->tenant != i->tenant ||
+                 q->pool != pool_of(i)))
         q = q->twin;
     return q ? q : new_queue(i, r);
 }

@@ -33,6 +33,7 @@ struct queue {
     struct shape *shape;
     struct plan_tenant *tenant;
     const struct plan_item *bound;     /* the only one in it, or NULL */
+    uint32_t pool;                     /* they go on there; see pool_of */
     int16_t priority;
     uint8_t level;
     uint8_t parked;

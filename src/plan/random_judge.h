@@ -402,6 +402,22 @@ static void judge_cause(struct world *w, const struct plan_decision *d)
               t->spec.order);
 }
 
+/* Nothing is to be done: nobody can start.  Others of a queue may do behind a
+ * promise what its head cannot, and are not asked.
+ */
+static void judge_nothing(struct world *w)
+{
+    for (unsigned k = 0; k < ITEMS; k++) {
+        const struct titem *t = &w->items[k];
+
+        if (t->i && in_line(t) && w->p->promises->count == 0 &&
+            !w->p->promises->windows &&
+            !tenant_barred(t->spec.tenant, t->i->shape->gpu_milli) &&
+            has_place(w->p, t->i, false))
+            WRONG(w, "%" PRIu64 " could start and does not", t->spec.order);
+    }
+}
+
 static void judge_evict(struct world *w, const struct plan_decision *d)
 {
     const struct titem *t = plan_owner(d->item), *c;

@@ -28,6 +28,8 @@ static bool ask(struct world *w, struct plan_decision *d)
         judge_start(w, d);
     else if (any && d->what == PLAN_EVICT)
         judge_evict(w, d);
+    if (!any)
+        judge_nothing(w);
     judge_again(w, d, any);
     if (plan_next(w->p, &twice) != any ||
         (any && (twice.item != d->item || twice.what != d->what)))
@@ -199,19 +201,6 @@ static void leave_all(struct world *w)
             leave(w, &w->items[k]);
 }
 
-/* Is there room, whatever is promised to whom? */
-static bool has_place(struct plan *p, const struct plan_item *i)
-{
-    static const struct place_opts opts = { .ignore_promises = true };
-    struct plan_place *list = NULL;
-    uint32_t n;
-    double score;
-    bool found = place_find(p, i, &opts, &list, &n, &score);
-
-    free(list);
-    return found;
-}
-
 /* Nothing comes any more: who can start does. */
 static void drain(struct world *w)
 {
@@ -231,7 +220,7 @@ static void drain(struct world *w)
             end_item(w, t, true);
     }
     for (unsigned k = 0; k < ITEMS && !w->said[0]; k++)
-        if (w->items[k].i && has_place(w->p, w->items[k].i))
+        if (w->items[k].i && has_place(w->p, w->items[k].i, true))
             WRONG(w, "%" PRIu64 " could start and never does",
                   w->items[k].spec.order);
 }
@@ -247,7 +236,7 @@ static bool fits_alone(struct world *w, const struct titem *t)
 
     make_again(w, &a, false);
     s.tenant = tenant_again(w, &a, s.tenant);
-    fits = has_place(a.q, plan_add(a.q, &s));
+    fits = has_place(a.q, plan_add(a.q, &s), true);
     free_again(&a);
     return fits;
 }

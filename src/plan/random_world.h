@@ -82,6 +82,19 @@ static uint64_t order_of(const struct plan_item *i)
     return i ? i->order : 0;
 }
 
+/* Is there room for it, also (all) where it is promised to others? */
+static bool has_place(struct plan *p, const struct plan_item *i, bool all)
+{
+    const struct place_opts opts = { .ignore_promises = all };
+    struct plan_place *list = NULL;
+    uint32_t n;
+    double score;
+    bool found = place_find(p, i, &opts, &list, &n, &score);
+
+    free(list);
+    return found;
+}
+
 /* ---- making things, in any plan ---- */
 
 static struct plan_node *make_node(struct plan *p, struct tnode *t)
