@@ -562,7 +562,8 @@ static bool open_all(const struct claim *c)
 }
 
 /* What was made for it is there: it goes where it is best now, which a plan
- * that does not remember the search finds as well.
+ * that does not remember the search finds as well; or, where others claim that,
+ * to the places that the search found.
  */
 static bool start_claimant(struct plan *p, const struct claim *c,
                            struct plan_decision *ret)
@@ -574,7 +575,7 @@ static bool start_claimant(struct plan *p, const struct claim *c,
         return false;
     if (!place_find(p, c->claimant, &none, &p->next, &ret->nplaces,
                     &ret->score)) {
-        if (place_bound(c->claimant) || !has_all(p, c))
+        if (!has_all(p, c))
             return false;
         p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
         ret->nplaces = c->nplaces;
