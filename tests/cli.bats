@@ -723,6 +723,12 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     until_ok is "$id" aborted
 }
 
+@test "devices that make no sense leave no trace of an earlier life" {
+    run -2 "$WEIR" up --devices sim:0xH100
+    run -2 "$WEIR" up --devices sim:0xH100
+    [ "$output" = "weir up: devices 'sim:0xH100': '0xH100': expected COUNTxMODEL-MEMORY, as in 4xH100-80GB" ]
+}
+
 @test "a second control plane on the same folder is refused with 7" {
     up
     run -7 "$WEIR" up

@@ -196,14 +196,9 @@ static int engine_start(struct control *c, struct err *err)
         .devices = c->conf->devices,
         .log_bytes = c->conf->log_bytes,
     };
-    int rc = fs_mkdir(dir, 0700, err);
+    int rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
 
-    if (rc < 0)
-        return rc;
-    rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
-    if (rc < 0)
-        return rc;
-    return ops->get(c->engine, CONTROL_BLOCK, err);
+    return rc < 0 ? rc : ops->get(c->engine, CONTROL_BLOCK, err);
 }
 
 static int api_start(struct control *c, const struct service *service,

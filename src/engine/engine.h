@@ -20,7 +20,8 @@ enum engine_grain { ENGINE_GRAIN_DEVICE, ENGINE_GRAIN_NODE, ENGINE_GRAIN_POOL };
 
 struct engine_conf {
     const char *pool;                  /* name of the pool */
-    const char *state_dir;             /* a folder of this engine's own */
+    const char *state_dir;             /* a folder of this engine's own, which
+                                        * it makes */
     const char *home;                  /* socket that runners dial */
     const char *runner;                /* path of weir-runner */
     const char *devices;               /* "sim:4xH100-80GB", "none" */

@@ -74,16 +74,22 @@ static void test_priority(void)
     plan_free(b->p);
 }
 
+/* One that lasts, after the patience of the one that waits. */
+static struct plan_item *come_late(struct bed *b, unsigned reserved,
+                                   struct blocked *ret)
+{
+    bed_open(b);
+    *ret = block(b, reserved);
+    bed_wait(b, 10 * MINUTE);
+    return run_one(b, 1000, "hour");
+}
+
 static void test_none(void)
 {
     struct bed bed, *b = &bed;
     struct blocked at;
-    struct plan_item *lasts;
+    struct plan_item *lasts = come_late(b, 0, &at);
 
-    bed_open(b);
-    at = block(b, 0);
-    bed_wait(b, 10 * MINUTE);
-    lasts = run_one(b, 1000, "hour");
     ok(bed_runs(lasts) && !at.waits->reserved,
        "a policy without reservations has none");
     plan_free(b->p);
@@ -93,12 +99,8 @@ static void test_dropped(void)
 {
     struct bed bed, *b = &bed;
     struct blocked at;
-    struct plan_item *lasts;
+    struct plan_item *lasts = come_late(b, 1, &at);
 
-    bed_open(b);
-    at = block(b, 1);
-    bed_wait(b, 10 * MINUTE);
-    lasts = run_one(b, 1000, "hour");
     ok(!bed_runs(lasts), "it stands in the way");
     plan_hold(b->p, at.waits, true);
     bed_run(b);
