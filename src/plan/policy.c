@@ -110,9 +110,11 @@ static const struct policy_field fields[] = {
     { "move", POLICY_FLAG, P(move), 0, 0, NULL,
       "some are suspended so that a whole place comes free" },
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,
-      "the next task is staged on devices that are free within it" },
+      "the next task is staged on devices that are free within it; "
+      "nothing stages yet" },
     { "burst_margin", POLICY_NUMBER, P(burst_margin), 0, 10, NULL,
-      "share by which a dearer or slower pool must finish sooner" },
+      "share by which a dearer or slower pool must finish sooner; not "
+      "used yet" },
     { "price_hour", POLICY_NUMBER, P(price_hour), 0, 1e6, NULL,
       "money for an hour of a device whose model has no price" },
 };
