@@ -321,8 +321,8 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     if (q->bound) {
         q->links = mem_array(i->nplaces, sizeof(*q->links));
     } else {
-        q->twin = r->all;
-        r->all = q;
+        q->twin = r->all[q->level % ROW_LEVELS];
+        r->all[q->level % ROW_LEVELS] = q;
     }
     q->next = q->shape->queues;
     if (q->next)
@@ -334,7 +334,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
 static struct queue *get_queue(struct plan *p, const struct plan_item *i)
 {
     struct row *r = get_row(i->shape, get_bench(p, i->priority, i->tenant));
-    struct queue *q = bound_to(i) ? NULL : r->all;
+    struct queue *q = bound_to(i) ? NULL : r->all[level_of(i) % ROW_LEVELS];
 
     while (q && (q->level != level_of(i) || q->tenant != i->tenant ||
                  q->pool != pool_of(i)))
@@ -344,7 +344,7 @@ static struct queue *get_queue(struct plan *p, const struct plan_item *i)
 
 static void forget_queue(const struct queue *q)
 {
-    struct queue **at = &q->row->all;
+    struct queue **at = &q->row->all[q->level % ROW_LEVELS];
 
     while (!q->bound && *at != q)
         at = &(*at)->twin;
@@ -357,7 +357,7 @@ struct bound line_bound(struct queue *q, uint32_t k)
     const struct plan_place *at = &q->bound->places[k];
 
     return (struct bound) {
-        .queue = q, .tenant = q->tenant, .gpu_milli = q->shape->gpu_milli,
+        .queue = q, .tenant = q->tenant, .shape = q->shape,
         .rank_milli = q->shape->parts[at->part].need.gpu_milli, .link = k,
         .priority = q->priority, .level = q->level,
     };

@@ -10,6 +10,8 @@ enum {
     SMALL_POOL = 16,                   /* nodes */
 };
 
+enum { ROW_LEVELS = 16 };
+
 enum parked {
     PARKED_NOT,                        /* in its bench */
     PARKED_ROOM,                       /* in its row */
@@ -22,7 +24,7 @@ enum parked {
 struct bound {
     struct queue *queue;
     struct plan_tenant *tenant;
-    uint64_t gpu_milli;                /* of all ranks */
+    const struct shape *shape;
     uint32_t rank_milli;               /* of this one */
     uint32_t link;                     /* of the queue's */
     int16_t priority;
@@ -51,7 +53,7 @@ struct row {
     struct shape *shape;
     struct bench *bench;
     struct keyed queues;                /* PARKED_ROOM */
-    struct queue *all;                 /* but those that are bound */
+    struct queue *all[ROW_LEVELS];     /* but those that are bound; by level */
     uint32_t count;                    /* queues, parked or not */
     uint32_t at;                       /* in the bench's rows */
     bool listed;

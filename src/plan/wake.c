@@ -47,7 +47,7 @@ static struct queue *first_bound(const struct plan *p,
         const struct bound *b = &n->bound[k];
 
         if (b->rank_milli <= n->free_milli &&
-            place_helps(p, n, b->queue->shape) &&
+            place_helps(p, n, b->shape) &&
             (!after || bound_before(p, &that, b)) &&
             (!best || bound_before(p, b, best)))
             best = b;
@@ -66,7 +66,7 @@ static void wake_bound(struct plan *p, const struct plan_node *n)
         return;
     }
     for (uint32_t k = 0; k < n->nbound;)
-        if (place_helps(p, n, n->bound[k].queue->shape))
+        if (place_helps(p, n, n->bound[k].shape))
             line_unpark(p, n->bound[k].queue);     /* another one takes its place */
         else
             k++;
@@ -263,8 +263,9 @@ static void wake_beside(struct plan *p, const struct chance *c)
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
 
-        if (b->gpu_milli <= milli &&
-            may_ask(c, b->priority, b->level, b->tenant, b->gpu_milli) &&
+        if (b->shape->gpu_milli <= milli &&
+            may_ask(c, b->priority, b->level, b->tenant,
+                    b->shape->gpu_milli) &&
             room_may_go(p, b->queue->bound, c->item) &&
             (!best || bound_before(p, b, best)))
             best = b;
