@@ -628,6 +628,22 @@ bool line_never(const struct plan *p, struct shape *s,
     return s->never;
 }
 
+/* Where ranks of several sorts go well together may not be found again: then it
+ * goes where it was promised.
+ */
+static bool start_there(struct plan *p, const struct reservation *r,
+                        struct plan_decision *ret)
+{
+    if (r->item->places || !room_has_all(p, r->item, r->places, r->nplaces))
+        return false;
+    p->next = mem_dup(r->places, r->nplaces * sizeof(*r->places));
+    ret->what = PLAN_START;
+    ret->item = r->item;
+    ret->places = p->next;
+    ret->nplaces = r->nplaces;
+    return true;
+}
+
 /* Others of its queue may stand before one that was promised a place, and bar
  * the queue by not fitting beside that very promise: it is asked by itself.
  */
@@ -640,7 +656,7 @@ static bool start_promised(struct plan *p, struct plan_decision *ret)
         if (r->tried == p->room)
             continue;
         if (!tenant_barred(r->item->tenant, s->gpu_milli) &&
-            start(p, r->item, ret))
+            (start(p, r->item, ret) || start_there(p, r, ret)))
             return true;
         r->tried = p->room;
     }

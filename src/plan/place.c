@@ -134,8 +134,14 @@ static bool try_beside(struct search *s, struct plan_node *n,
 bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
                double *ret_score)
 {
-    if (!place_fits(s->p, n, s->part, item_parked(s->item, n),
-                    s->o->ignore_closed) || !may_go(s->item, n))
+    uint64_t parked = item_parked(s->item, n);
+
+    if (!place_fits(s->p, n, s->part, parked, s->o->ignore_closed) ||
+        !may_go(s->item, n))
+        return false;
+    /* Several ranks have what was parked together, and not each. */
+    if (!s->shape->simple && n->memory_held + n->parked +
+                             s->part->need.memory > n->memory + parked)
         return false;
     memset(ret, 0, sizeof *ret);
     ret->part = (uint32_t) (s->part - s->shape->parts);

@@ -380,6 +380,9 @@ bool room_taken(const struct plan *p, const struct plan_item *claimant,
  * every size comes and goes by itself.
  */
 bool room_moves(const struct plan *p);
+/* The places, found before, are free and open to the item. */
+bool room_has_all(struct plan *p, const struct plan_item *i,
+                  const struct plan_place *places, uint32_t n);
 /* A suspended one that does not roam goes on where it was. */
 bool room_own_node(const struct plan_item *i, const struct plan_node *n);
 /* What leaves: does its room go to the item?  (Or to nobody yet.) */

@@ -365,6 +365,24 @@ static bool shares(const struct plan_place *a, const struct plan_place *b)
     return false;
 }
 
+static bool on_reserved(const struct reservation *r,
+                        const struct plan_place *at)
+{
+    for (uint32_t k = 0; k < r->nplaces; k++)
+        if (shares(&r->places[k], at))
+            return true;
+    return false;
+}
+
+/* One with several ranks on the node stands there several times. */
+static bool met_before(const struct plan_node *n, uint32_t m)
+{
+    for (uint32_t k = 0; n->items[m]->nplaces > 1 && k < m; k++)
+        if (n->items[k] == n->items[m])
+            return true;
+    return false;
+}
+
 /* What the reservation will want of the node's CPUs and memory, less what
  * those leave who are on its devices now.
  */
@@ -373,22 +391,23 @@ static void lacks(const struct reservation *r, const struct plan_node *n,
 {
     *ret_cpu = *ret_memory = 0;
     for (uint32_t k = 0; k < r->nplaces; k++) {
-        const struct plan_place *at = &r->places[k];
-        const struct part *q = &r->item->shape->parts[at->part];
+        const struct part *q = &r->item->shape->parts[r->places[k].part];
 
-        if (at->node != n)
+        if (r->places[k].node != n)
             continue;
         *ret_cpu += (int64_t) q->need.cpu_milli;
         *ret_memory += (int64_t) q->need.memory;
-        for (uint32_t m = 0; m < n->nitems; m++) {
-            const struct plan_item *o = n->items[m];
+    }
+    for (uint32_t m = 0; m < n->nitems; m++) {
+        const struct plan_item *o = n->items[m];
 
-            for (uint32_t x = 0; x < o->nplaces; x++)
-                if (shares(&o->places[x], at)) {
-                    q = &o->shape->parts[o->places[x].part];
-                    *ret_cpu -= (int64_t) q->need.cpu_milli;
-                    *ret_memory -= (int64_t) q->need.memory;
-                }
+        for (uint32_t x = 0; !met_before(n, m) && x < o->nplaces; x++) {
+            const struct part *q = &o->shape->parts[o->places[x].part];
+
+            if (o->places[x].node != n || !on_reserved(r, &o->places[x]))
+                continue;
+            *ret_cpu -= (int64_t) q->need.cpu_milli;
+            *ret_memory -= (int64_t) q->need.memory;
         }
     }
 }
@@ -399,9 +418,8 @@ static bool leaves_whole(const struct reservation *r,
 {
     int64_t cpu, memory;
 
-    for (uint32_t k = 0; k < r->nplaces; k++)
-        if (shares(&r->places[k], place))
-            return false;
+    if (on_reserved(r, place))
+        return false;
     lacks(r, n, &cpu, &memory);
     return cpu + (int64_t) part->need.cpu_milli <= (int64_t) n->cpu_free &&
            memory + (int64_t) part->need.memory <= (int64_t) n->memory_free;

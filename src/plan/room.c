@@ -524,41 +524,43 @@ bool room_keeps(const struct plan *p, const struct plan_item *i,
 
 /* ---- decisions ---- */
 
-/* The places that the search found are free, and open to the claimant. */
-static bool has_all(struct plan *p, const struct claim *c)
+/* A node or a device may have closed since. */
+static bool is_open(const struct plan_place *at)
 {
-    const struct shape *s = c->claimant->shape;
+    for (uint32_t d = 0; d < at->ndevices; d++)
+        if (!at->node->devices[at->device[d]].open)
+            return false;
+    return at->node->open;
+}
+
+static bool open_all(const struct claim *c)
+{
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        if (!is_open(&c->places[k]))
+            return false;
+    return true;
+}
+
+bool room_has_all(struct plan *p, const struct plan_item *i,
+                  const struct plan_place *places, uint32_t n)
+{
+    const struct shape *s = i->shape;
     uint32_t k = 0;
     bool all;
 
-    while (k < c->nplaces) {
-        const struct plan_place *at = &c->places[k];
+    while (k < n) {
+        const struct plan_place *at = &places[k];
         const struct part *q = &s->parts[at->part];
 
-        if (!pool_has(p, q, at) ||
-            !promise_allows(p, c->claimant, at->node, q, at))
+        if (!is_open(at) || !pool_has(p, q, at) ||
+            !promise_allows(p, i, at->node, q, at))
             break;
-        pool_take(p, s, &c->places[k++]);
+        pool_take(p, s, &places[k++]);
     }
-    all = k == c->nplaces;
+    all = k == n;
     while (k > 0)
-        pool_undo(p, s, &c->places[--k]);
+        pool_undo(p, s, &places[--k]);
     return all;
-}
-
-/* A node or a device may have closed since. */
-static bool open_all(const struct claim *c)
-{
-    for (uint32_t k = 0; k < c->nplaces; k++) {
-        const struct plan_place *at = &c->places[k];
-
-        if (!at->node->open)
-            return false;
-        for (uint32_t d = 0; d < at->ndevices; d++)
-            if (!at->node->devices[at->device[d]].open)
-                return false;
-    }
-    return true;
 }
 
 /* What was made for it is there: it goes where it is best now, which a plan
@@ -575,7 +577,7 @@ static bool start_claimant(struct plan *p, const struct claim *c,
         return false;
     if (!place_find(p, c->claimant, &none, &p->next, &ret->nplaces,
                     &ret->score)) {
-        if (!has_all(p, c))
+        if (!room_has_all(p, c->claimant, c->places, c->nplaces))
             return false;
         p->next = mem_dup(c->places, c->nplaces * sizeof(*c->places));
         ret->nplaces = c->nplaces;
