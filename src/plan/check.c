@@ -14,7 +14,7 @@
 
 /* What the items hold of a node. */
 struct held {
-    uint64_t cpu, cpu_alone, memory, parked;
+    uint64_t cpu, cpu_alone, memory, parked, owed;
     uint32_t items, ripe, leaving;
     uint32_t *device;                  /* thousandths of each */
 };
@@ -131,6 +131,8 @@ static int check_item(struct check *c, const struct plan_item *i)
         struct held *h = &c->held[at->node->index];
 
         h->parked += item_bytes(i, at);
+        if (!at->node->roams)
+            h->owed += i->shape->parts[at->part].need.gpu_milli;
     }
     return 0;
 }
@@ -217,6 +219,7 @@ static int check_node(struct check *c, const struct plan_node *n)
     NODE_IS(cpu_alone, h->cpu_alone);
     NODE_IS(memory_held, h->memory);
     NODE_IS(parked, h->parked);
+    NODE_IS(owed, h->owed);
     NODE_IS(memory_free, h->memory + h->parked < n->memory ?
                          n->memory - h->memory - h->parked : 0);
     NODE_IS(nitems, h->items);

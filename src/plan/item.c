@@ -434,9 +434,11 @@ uint64_t item_parked(const struct plan_item *i, const struct plan_node *n)
 static void park(struct plan *p, const struct plan_item *i, bool on)
 {
     for (uint32_t k = 0; k < i->nplaces; k++) {
-        int64_t bytes = (int64_t) item_bytes(i, &i->places[k]);
+        const struct plan_place *at = &i->places[k];
+        int64_t bytes = (int64_t) item_bytes(i, at);
+        int64_t milli = i->shape->parts[at->part].need.gpu_milli;
 
-        pool_park(p, i->places[k].node, on ? bytes : -bytes);
+        pool_park(p, at->node, on ? bytes : -bytes, on ? milli : -milli);
     }
 }
 

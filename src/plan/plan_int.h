@@ -104,6 +104,8 @@ struct plan_node {
     uint64_t cpu_milli, cpu_free, memory, memory_free;
     uint64_t memory_held;              /* by ranks that run */
     uint64_t parked;                   /* by the suspended */
+    uint64_t owed;                     /* thousandths of devices: what they had
+                                          here, where they must go on here */
     uint32_t free_whole;               /* open devices wholly free */
     uint32_t free_most;                /* largest free share of an open one */
     uint32_t free_part;                /* ... of one that is partly used */
@@ -233,7 +235,9 @@ void pool_take(struct plan *p, const struct shape *s,
                const struct plan_place *place);
 void pool_give(struct plan *p, const struct shape *s,
                const struct plan_place *place);
-void pool_park(struct plan *p, struct plan_node *n, int64_t bytes);
+/* A suspended rank leaves so many bytes, and had so much of its devices. */
+void pool_park(struct plan *p, struct plan_node *n, int64_t bytes,
+               int64_t milli);
 /* Is there that much, right now? */
 bool pool_has(const struct plan *p, const struct part *part,
               const struct plan_place *place);

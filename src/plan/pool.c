@@ -261,9 +261,12 @@ void pool_give(struct plan *p, const struct shape *s,
     pool_gave(p, place->node);
 }
 
-void pool_park(struct plan *p, struct plan_node *n, int64_t bytes)
+void pool_park(struct plan *p, struct plan_node *n, int64_t bytes,
+               int64_t milli)
 {
     n->parked += (uint64_t) bytes;
+    if (!n->roams)
+        n->owed += (uint64_t) milli;
     refresh(n);
     if (bytes < 0)
         pool_gave(p, n);

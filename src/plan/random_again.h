@@ -112,7 +112,8 @@ static void park_again(struct world *w, struct again *a, unsigned k)
 
         j->places[r].node = a->nodes[t - w->nodes];
         pool_park(a->q, j->places[r].node,
-                  (int64_t) item_bytes(j, &j->places[r]));
+                  (int64_t) item_bytes(j, &j->places[r]),
+                  j->shape->parts[list[r].part].need.gpu_milli);
     }
 }
 

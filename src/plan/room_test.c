@@ -198,6 +198,67 @@ static void test_turn(void)
     plan_free(b->p);
 }
 
+/* Whoever is suspended there waits for that very place. */
+static void test_turn_bound(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *wide, *half, *two;
+
+    bed_open(b);
+    bed_teach(b, "x", 10 * MINUTE, 1);
+    bed_teach(b, "y", 10 * MINUTE, 2);
+    (void) bed_node(b, "n", 4, true, false);
+    wide = RAN(1000 * MINUTE, .milli = 3000, .like = "x");
+    (void) BED(.milli = 1000, .like = "x", .yield = YIELD_NEVER);
+    bed_run(b);
+    (void) BED(.milli = 1000, .like = "x");
+    ok(nothing(b) && bed_runs(wide), "most of a node is not given for a turn");
+    plan_end(b->p, wide, false);
+    bed_run(b);
+    half = RAN(1000 * MINUTE, .milli = 2000, .like = "y");
+    two = BED(.milli = 2000, .like = "y");
+    ok(nothing(b) && !bed_runs(two), "two devices are not taken for one");
+    plan_end(b->p, two, false);
+    two = BED(.milli = 1000, .like = "x");
+    ok(evicts(b, half, two, EVICT_TURN, YIELD_SUSPEND),
+       "half a node gives way to one who wants a single device");
+    plan_free(b->p);
+}
+
+/* Of two nodes, the one that owes nothing takes the next. */
+static void test_owed(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *second, *high, *last;
+    struct plan_node *owes;
+    const struct plan_place *at;
+
+    bed_open(b);
+    (void) bed_node(b, "m", 2, true, false);
+    (void) bed_node(b, "n", 2, true, false);
+    first = RAN(6 * MINUTE, .milli = 2000);
+    second = RAN(6 * MINUTE, .milli = 2000);
+    (void) plan_places(first, &at);
+    owes = at->node;
+    high = BED(.milli = 2000, .priority = 1);
+    bed_run(b);
+    ok(bed_runs(high) && bed_runs(first) != bed_runs(second),
+       "one of two is suspended");
+    if (bed_runs(first)) {
+        (void) plan_places(second, &at);
+        owes = at->node;
+    }
+    ok(owes->owed == 2000, "its node owes it two devices");
+    plan_end(b->p, high, false);
+    plan_end(b->p, bed_runs(first) ? first : second, false);
+    last = BED(.milli = 1000, .priority = 1);
+    bed_run(b);
+    (void) plan_places(last, &at);
+    ok(bed_runs(last) && at->node != owes, "others go where nothing is owed");
+    ok(owes->owed == 0, "and it goes on");
+    plan_free(b->p);
+}
+
 static void test_no_turn_for_an_equal(void)
 {
     struct bed bed, *b = &bed;
@@ -350,5 +411,7 @@ int main(void)
     test_earmark();
     test_shared();
     test_roams();
+    test_turn_bound();
+    test_owed();
     return tap_done();
 }

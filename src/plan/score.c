@@ -24,6 +24,8 @@ enum {
  * what starts now counts more than what may come.
  */
 static const double SLOW = 8;
+/* What a device is worth less on a node that owes one to a suspended item. */
+static const double OWED = 0.1;
 /* Thousandths of a device: work without one goes, all else being equal, to a
  * node that has none.
  */
@@ -447,6 +449,7 @@ double score_place(struct plan *p, const struct plan_item *i,
         double rating = c->ratings[n->devices[place->device[0]].model];
 
         cost += SLOW * part->devices * (c->best / rating - 1);
+        cost += OWED * (double) n->owed / 1000;
     }
     return cost;
 }

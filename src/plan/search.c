@@ -352,6 +352,12 @@ static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
     return fits;
 }
 
+/* Where more are owed their places, one more waits longer for its own. */
+static double debt(const struct plan *p, const struct plan_node *n)
+{
+    return (double) n->owed * p->policy.suspend_cost_s;
+}
+
 static double cost_here(struct hunt *s, struct paper_node *at,
                         uint32_t part)
 {
@@ -368,7 +374,7 @@ static double cost_here(struct hunt *s, struct paper_node *at,
     for (uint32_t k = from; k < s->nsteps && sum < DBL_MAX; k++)
         sum += s->steps[k].loss;
     undo(s, from);
-    return sum;
+    return sum < DBL_MAX ? sum + debt(s->p, at->node) : sum;
 }
 
 /* ---- all ranks ---- */

@@ -116,6 +116,27 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
     return level >= a->turn && (tenant_may(a, t) & ASK_TURN);
 }
 
+/* Where the suspended go on only where they were, one waits for whoever has
+ * taken its place, for as long as that lasts.  So only those take turns there
+ * that want one device: they fit wherever one leaves.  Only those give way that
+ * hold one, or at most half of a node: the wider one is, the less likely all of it
+ * comes free again at once.  And patience is no reason: two that are long would
+ * take turns for ever.
+ */
+static bool may_lend(const struct plan_item *v, const struct plan_item *i)
+{
+    const struct plan_place *at = v->places;
+
+    for (uint32_t k = 0; k < v->nplaces; k++)
+        if (!v->places[k].node->roams)
+            return i->shape->ranks == 1 && i->shape->gpu_milli <= 1000 &&
+                   v->nplaces == 1 &&
+                   (at->ndevices <= 1 ||
+                    2 * at->ndevices <= at->node->ndevices) &&
+                   v->level >= i->level + PREDICT_GIVE_WAY;
+    return true;
+}
+
 /* Who stands in no set has not run for long enough. */
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
 {
@@ -133,6 +154,8 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
     how = victim_how(v);
     if (how == YIELD_NEVER || (cause == EVICT_QUOTA && how == YIELD_KILL &&
                                !a->p->policy.kill))
+        return false;
+    if (cause == EVICT_TURN && how == YIELD_SUSPEND && !may_lend(v, a->i))
         return false;
     if (cause == EVICT_TURN &&
         (how == YIELD_KILL || (how == YIELD_CHECKPOINT &&
