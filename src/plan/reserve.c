@@ -383,11 +383,22 @@ static bool met_before(const struct plan_node *n, uint32_t m)
     return false;
 }
 
-/* What the reservation will want of the node's CPUs and memory, less what
- * those leave who are on its devices now.
+/* Is it predicted to be off the reserved devices in time?  It may also have a
+ * share beside.
  */
-static void lacks(const struct reservation *r, const struct plan_node *n,
-                  int64_t *ret_cpu, int64_t *ret_memory)
+static bool leaves_by(const struct plan *p, const struct reservation *r,
+                      const struct plan_item *o)
+{
+    return o->state == ITEM_LEAVING ||
+           item_end_ms(p, o, p->policy.quantile) <= r->start_ms;
+}
+
+/* What the reservation will want of the node's CPUs and memory, less what
+ * those leave who are on its devices until then.
+ */
+static void lacks(const struct plan *p, const struct reservation *r,
+                  const struct plan_node *n, int64_t *ret_cpu,
+                  int64_t *ret_memory)
 {
     *ret_cpu = *ret_memory = 0;
     for (uint32_t k = 0; k < r->nplaces; k++) {
@@ -404,7 +415,8 @@ static void lacks(const struct reservation *r, const struct plan_node *n,
         for (uint32_t x = 0; !met_before(n, m) && x < o->nplaces; x++) {
             const struct part *q = &o->shape->parts[o->places[x].part];
 
-            if (o->places[x].node != n || !on_reserved(r, &o->places[x]))
+            if (o->places[x].node != n || !on_reserved(r, &o->places[x]) ||
+                !leaves_by(p, r, o))
                 continue;
             *ret_cpu -= (int64_t) q->need.cpu_milli;
             *ret_memory -= (int64_t) q->need.memory;
@@ -412,7 +424,7 @@ static void lacks(const struct reservation *r, const struct plan_node *n,
     }
 }
 
-static bool leaves_whole(const struct reservation *r,
+static bool leaves_whole(const struct plan *p, const struct reservation *r,
                          const struct plan_node *n, const struct part *part,
                          const struct plan_place *place)
 {
@@ -420,7 +432,7 @@ static bool leaves_whole(const struct reservation *r,
 
     if (on_reserved(r, place))
         return false;
-    lacks(r, n, &cpu, &memory);
+    lacks(p, r, n, &cpu, &memory);
     return cpu + (int64_t) part->need.cpu_milli <= (int64_t) n->cpu_free &&
            memory + (int64_t) part->need.memory <= (int64_t) n->memory_free;
 }
@@ -553,7 +565,7 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
             break;                     /* who was promised later waits */
         if (r->item->priority >= i->priority && names(r, n) &&
             (gone > r->start_ms || slipped(p, r)) &&
-            !leaves_whole(r, n, part, place))
+            !leaves_whole(p, r, n, part, place))
             return false;
     }
     return true;
