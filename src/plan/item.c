@@ -534,6 +534,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     until = item_level(p, i);
     set_timer(p, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
+    line_took(p);
     return 0;
 }
 

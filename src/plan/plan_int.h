@@ -318,6 +318,7 @@ void line_add(struct plan *p, struct plan_item *i);
 void line_remove(struct plan *p, struct plan_item *i);
 void line_rebuild(struct plan *p);                 /* how tenants share changed */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
+void line_took(struct plan *p);                    /* room was taken */
 void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
 /* The next start, or the next eviction for one that cannot start otherwise.
  * Its places are p->next.

@@ -122,6 +122,16 @@ void line_room(struct plan *p, const struct plan_node *n)
         wake_bound(p, n);
 }
 
+/* Somebody started.  Ranks go one by one where each is best, so that a set of
+ * several may fit now that others are in the way of a worse choice.
+ */
+void line_took(struct plan *p)
+{
+    for (uint32_t k = 0; p->pool->live <= SMALL_POOL && k < p->nshapes; k++)
+        if (!p->shapes[k]->simple)
+            wake_all(p, p->shapes[k]);
+}
+
 /* Those with a rank that has no device look again. */
 void line_cpus(struct plan *p)
 {
