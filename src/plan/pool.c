@@ -261,13 +261,18 @@ void pool_give(struct plan *p, const struct shape *s,
     pool_gave(p, place->node);
 }
 
+void pool_lend(struct plan_node *n, int64_t bytes)
+{
+    n->parked += (uint64_t) bytes;
+    refresh(n);
+}
+
 void pool_park(struct plan *p, struct plan_node *n, int64_t bytes,
                int64_t milli)
 {
-    n->parked += (uint64_t) bytes;
     if (!n->roams)
         n->owed += (uint64_t) milli;
-    refresh(n);
+    pool_lend(n, bytes);
     if (bytes < 0)
         pool_gave(p, n);
 }

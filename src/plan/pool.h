@@ -81,6 +81,9 @@ void pool_gave(struct plan *p, const struct plan_node *n);
 void pool_undo(struct plan *p, const struct shape *s,
                const struct plan_place *place);
 
+/* Parked memory that is only tried without: nobody got room by it. */
+void pool_lend(struct plan_node *n, int64_t bytes);
+
 /* ---- place.c, for gang.c ---- */
 
 /* One rank looks for its place. */

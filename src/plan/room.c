@@ -541,6 +541,14 @@ static bool open_all(const struct claim *c)
     return true;
 }
 
+/* What its state holds of its nodes' memory is free when it goes on. */
+static void lend(const struct plan_item *i, int sign)
+{
+    for (uint32_t k = 0; item_waits(i) && k < i->nplaces; k++)
+        pool_lend(i->places[k].node,
+                  sign * (int64_t) item_bytes(i, &i->places[k]));
+}
+
 bool room_has_all(struct plan *p, const struct plan_item *i,
                   const struct plan_place *places, uint32_t n)
 {
@@ -548,6 +556,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
     uint32_t k = 0;
     bool all;
 
+    lend(i, -1);
     while (k < n) {
         const struct plan_place *at = &places[k];
         const struct part *q = &s->parts[at->part];
@@ -560,6 +569,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
     all = k == n;
     while (k > 0)
         pool_undo(p, s, &places[--k]);
+    lend(i, 1);
     return all;
 }
 
