@@ -570,7 +570,8 @@ static struct queue *first_queue(const struct plan *p)
         for (const struct row *r = b->open; r; r = r->next)
             if (!best || keyed_before(&r->queues, r->queues.list, best))
                 best = r->queues.list;
-        return best->item;
+        if (best)
+            return best->item;
     }
     return NULL;
 }

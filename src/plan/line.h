@@ -6,7 +6,7 @@
 
 enum {
     SEARCH_MS = 1000,
-    VAIN_MS = 10000,                   /* in a large pool, after a search in vain */
+    VAIN_MS = 10000,                   /* large pool: after a search in vain */
     SMALL_POOL = 16,                   /* nodes */
 };
 
