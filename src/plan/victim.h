@@ -17,7 +17,7 @@ struct ask {
     const struct plan_item *i;
     uint64_t number;
     bool within;                       /* its tenant's guaranteed quota */
-    uint32_t turn;                     /* the first level that gives way to it */
+    uint32_t turn;                     /* the first level that gives way */
 };
 
 enum { ASK_RECLAIM = 1, ASK_TURN = 2 };            /* plan_tenant.may */

@@ -67,7 +67,7 @@ static void wake_bound(struct plan *p, const struct plan_node *n)
     }
     for (uint32_t k = 0; k < n->nbound;)
         if (place_helps(p, n, n->bound[k].shape))
-            line_unpark(p, n->bound[k].queue);     /* the last takes its place */
+            line_unpark(p, n->bound[k].queue);     /* the last moves here */
         else
             k++;
 }
