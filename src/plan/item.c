@@ -503,7 +503,7 @@ static bool lack_memory(const struct plan *p, const struct plan_item *i)
 int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err)
 {
-    bool lacked = lack_memory(p, i);
+    bool lacked = i->places && lack_memory(p, i);
     struct plan_place *copy;
     uint64_t until;
     int rc;
