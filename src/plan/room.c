@@ -1,5 +1,5 @@
 #include "plan/pool.h"
-#include "plan/room.h"
+#include "plan/victim.h"
 
 #include "base/list.h"
 #include "base/mem.h"
@@ -101,7 +101,7 @@ static void ripe_add(const struct plan_item *i, uint8_t level)
         n->ripe[n->nripe++] = (struct ripe) {
             .item = i, .tenant = i->tenant, .cpu_milli = q->need.cpu_milli,
             .gpu_milli = q->need.gpu_milli, .priority = i->priority,
-            .level = level,
+            .level = level, .lend = victim_lend(i),
         };
     }
 }

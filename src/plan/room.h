@@ -39,6 +39,9 @@ struct running_set {
     uint64_t milli;
 };
 
+/* For whose turn may it be suspended?  See victim.c. */
+enum lend { LEND_ANY, LEND_NARROW, LEND_NOT };
+
 /* A rank of such a one on its node. */
 struct ripe {
     const struct plan_item *item;
@@ -47,6 +50,7 @@ struct ripe {
     uint32_t gpu_milli;
     int16_t priority;
     uint8_t level;
+    enum lend lend;
 };
 
 struct rooms {

@@ -123,18 +123,27 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
  * comes free again at once.  And patience is no reason: two that are long would
  * take turns for ever.
  */
-static bool may_lend(const struct plan_item *v, const struct plan_item *i)
+enum lend victim_lend(const struct plan_item *v)
 {
     const struct plan_place *at = v->places;
 
-    for (uint32_t k = 0; k < v->nplaces; k++)
+    for (uint32_t k = 0; v->yield == YIELD_SUSPEND && k < v->nplaces; k++)
         if (!v->places[k].node->roams)
-            return i->shape->ranks == 1 && i->shape->gpu_milli <= 1000 &&
-                   v->nplaces == 1 &&
+            return v->nplaces == 1 &&
                    (at->ndevices <= 1 ||
-                    2 * at->ndevices <= at->node->ndevices) &&
-                   v->level >= i->level + PREDICT_GIVE_WAY;
-    return true;
+                    2 * at->ndevices <= at->node->ndevices) ? LEND_NARROW
+                                                            : LEND_NOT;
+    return LEND_ANY;
+}
+
+static bool may_lend(const struct ask *a, enum lend lend, uint8_t level)
+{
+    const struct plan_item *i = a->i;
+
+    return lend == LEND_ANY ||
+           (lend == LEND_NARROW && i->shape->ranks == 1 &&
+            i->shape->gpu_milli <= 1000 &&
+            level >= i->level + PREDICT_GIVE_WAY);
 }
 
 /* Who stands in no set has not run for long enough. */
@@ -155,7 +164,8 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
     if (how == YIELD_NEVER || (cause == EVICT_QUOTA && how == YIELD_KILL &&
                                !a->p->policy.kill))
         return false;
-    if (cause == EVICT_TURN && how == YIELD_SUSPEND && !may_lend(v, a->i))
+    if (cause == EVICT_TURN && how == YIELD_SUSPEND &&
+        !may_lend(a, victim_lend(v), v->level))
         return false;
     if (cause == EVICT_TURN &&
         (how == YIELD_KILL || (how == YIELD_CHECKPOINT &&
@@ -260,7 +270,7 @@ bool victim_enough(const struct ask *a, const struct plan_node *n,
 {
     uint64_t milli = n->free_milli, want = q->need.gpu_milli;
     uint64_t cpu = n->cpu_free;
-    enum plan_cause unused;
+    enum plan_cause cause;
 
     if (n->leaving > 0)
         return true;
@@ -269,7 +279,8 @@ bool victim_enough(const struct ask *a, const struct plan_node *n,
 
         if (milli >= want && cpu >= q->need.cpu_milli)
             return true;
-        if (may_ask(a, v->priority, v->level, v->tenant, &unused)) {
+        if (may_ask(a, v->priority, v->level, v->tenant, &cause) &&
+            (cause != EVICT_TURN || may_lend(a, v->lend, v->level))) {
             milli += v->gpu_milli;
             cpu += v->cpu_milli;
         }

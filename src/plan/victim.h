@@ -34,6 +34,7 @@ struct ask victim_ask(const struct plan *p, const struct plan_item *i);
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
 /* More than is guaranteed to it, or to those above it. */
 bool victim_over_quota(const struct plan_tenant *t);
+enum lend victim_lend(const struct plan_item *v);
 enum plan_yield victim_how(const struct plan_item *v);
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves);
