@@ -37,8 +37,8 @@ static void test_more(void)
         unsigned *before = list;
 
         list = mem_more(list, i, sizeof *list);
-        moves += list != before;
         list[i] = i;
+        moves += list != before;
     }
     for (unsigned i = 0; i < 1000; i++)
         wrong += list[i] != i;

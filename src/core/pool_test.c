@@ -152,7 +152,7 @@ static void test_window_twice(void)
     e.data = json_pack("{s:s,s:[s,s,s,s,s,s],s:I,s:I}", "name", "w", "nodes",
                        "node-b", "node-b", "node-b", "node-b", "node-b",
                        "node-b", "from_ms", (json_int_t) s.now, "to_ms",
-                       (json_int_t) (s.now + HOUR));
+                       (json_int_t) s.now + HOUR);
     ok(sim_event(&s, &e) == 0, "a node that is named twice is kept once");
     (void) submit_gpu(&s, 1000);
     ok(sim_state(&s, 1, 0) == TASK_WAITING, "all wait");

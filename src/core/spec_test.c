@@ -100,13 +100,13 @@ static void some_numbers(struct spec_task *t)
 
 static void some_needs(struct spec *s, struct spec_task *t, uint32_t i)
 {
-    uint32_t *needs;
+    uint32_t n = i ? draw(3) : 0;
+    uint32_t *needs = spec_alloc(s, n * sizeof(*needs));
 
-    t->nneeds = i ? draw(3) : 0;
-    needs = spec_alloc(s, t->nneeds * sizeof(*needs));
-    for (uint32_t k = 0; k < t->nneeds; k++)
+    for (uint32_t k = 0; k < n; k++)
         needs[k] = draw(i);
-    t->needs = t->nneeds ? needs : NULL;
+    t->nneeds = n;
+    t->needs = n ? needs : NULL;
 }
 
 static struct spec *some_spec(void)
@@ -171,7 +171,8 @@ static int add(const char *p, size_t n, void *arg)
 static bool dumps(const struct spec *s, const char *text)
 {
     autobuf struct buf b = BUF_INIT(1 << 24);
-    autobuf struct buf little = BUF_INIT(draw((uint32_t) strlen(text)));
+    uint32_t len = (uint32_t) strlen(text);
+    autobuf struct buf little = BUF_INIT(len ? draw(len) : 0);
 
     return spec_dump(s, add, &b) == 0 && strcmp(buf_text(&b), text) == 0 &&
            spec_dump(s, add, &little) == -1;

@@ -16,8 +16,10 @@
 
 static bool die_at_chmod;
 
-/* The library's, but for whoever is to be killed just there. */
-int chmod(const char *path, mode_t mode)
+/* The library's chmod, but for whoever is to be killed just there. */
+int chmod_or_die(const char *path, mode_t mode) __asm__("chmod");
+
+int chmod_or_die(const char *path, mode_t mode)
 {
     if (die_at_chmod)
         _exit(7);

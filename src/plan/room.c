@@ -542,11 +542,13 @@ static bool open_all(const struct claim *c)
 }
 
 /* What its state holds of its nodes' memory is free when it goes on. */
-static void lend(const struct plan_item *i, int sign)
+static void lend(const struct plan_item *i, bool back)
 {
-    for (uint32_t k = 0; item_waits(i) && k < i->nplaces; k++)
-        pool_lend(i->places[k].node,
-                  sign * (int64_t) item_bytes(i, &i->places[k]));
+    for (uint32_t k = 0; item_waits(i) && k < i->nplaces; k++) {
+        int64_t bytes = (int64_t) item_bytes(i, &i->places[k]);
+
+        pool_lend(i->places[k].node, back ? bytes : -bytes);
+    }
 }
 
 bool room_has_all(struct plan *p, const struct plan_item *i,
@@ -556,7 +558,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
     uint32_t k = 0;
     bool all;
 
-    lend(i, -1);
+    lend(i, false);
     while (k < n) {
         const struct plan_place *at = &places[k];
         const struct part *q = &s->parts[at->part];
@@ -569,7 +571,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
     all = k == n;
     while (k > 0)
         pool_undo(p, s, &places[--k]);
-    lend(i, 1);
+    lend(i, true);
     return all;
 }
 
