@@ -137,7 +137,6 @@ enum { FILES_USUAL = 1024 };
 static void set_limits(struct task *t)
 {
     struct rlimit core = { 0, 0 }, files;
-    struct rlimit data = { t->order->memory, t->order->memory };
 
     if (setrlimit(RLIMIT_CORE, &core) < 0)
         give_up(t, 126, "limit core files", "");
@@ -149,6 +148,15 @@ static void set_limits(struct task *t)
         if (setrlimit(RLIMIT_NOFILE, &files) < 0)
             give_up(t, 126, "limit open files", "");
     }
+}
+
+/* Last of all: until it is another program this one needs memory itself, and
+ * with it the task's may be used up already.
+ */
+static void limit_memory(struct task *t)
+{
+    struct rlimit data = { t->order->memory, t->order->memory };
+
     if (t->order->memory && !t->cgroup->memory &&
         setrlimit(RLIMIT_DATA, &data) < 0)
         give_up(t, 126, "limit memory", "");
@@ -262,5 +270,6 @@ _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
     set_stdio(t);
     reset_signals();
     add_pid(t, main_pid, command != NULL);
+    limit_memory(t);
     run(t, command ? command : t->order->run);
 }
