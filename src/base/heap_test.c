@@ -1,36 +1,19 @@
 #include "base/heap.h"
 
 #include "base/tap.h"
+#include "base/thing_test.h"
 
-struct thing {
-    uint32_t value, slot;
-};
-
-static bool before(const void *a, const void *b)
-{
-    return ((const struct thing *) a)->value <
-           ((const struct thing *) b)->value;
-}
-
-static uint32_t *slot(void *item)
-{
-    return &((struct thing *) item)->slot;
-}
-
-enum { THINGS = 500 };
-
-/* Numbers that are all different and in no order. */
 static void fill(struct heap *h, struct thing *things)
 {
     for (uint32_t i = 0; i < THINGS; i++) {
-        things[i] = (struct thing) { .value = i * 7919 % THINGS };
+        things[i] = (struct thing) { .value = thing_value(i) };
         heap_add(h, &things[i]);
     }
 }
 
 static void test_order(void)
 {
-    struct heap h = { .before = before, .slot = slot };
+    struct heap h = { .before = thing_before, .slot = thing_slot };
     struct thing things[THINGS];
     uint32_t wrong = 0;
 
@@ -49,7 +32,7 @@ static void test_order(void)
 
 static void test_middle(void)
 {
-    struct heap h = { .before = before, .slot = slot };
+    struct heap h = { .before = thing_before, .slot = thing_slot };
     struct thing things[THINGS];
     uint32_t wrong = 0;
 

@@ -1,32 +1,15 @@
 #include "base/keyed.h"
 
 #include "base/tap.h"
+#include "base/thing_test.h"
 
-struct thing {
-    uint32_t value, slot;
-};
-
-/* What is left of the order when both numbers are equal. */
-static bool before(const void *a, const void *b)
-{
-    return ((const struct thing *) a)->value <
-           ((const struct thing *) b)->value;
-}
-
-static uint32_t *slot(void *item)
-{
-    return &((struct thing *) item)->slot;
-}
-
-enum { THINGS = 500 };
-
-/* Numbers that are all different and in no order; by the first number, by the
- * second where that is not enough, and by the things themselves.
+/* By the first number, by the second where that is not enough, and by the
+ * things themselves.
  */
 static void fill(struct keyed *h, struct thing *things)
 {
     for (uint32_t i = 0; i < THINGS; i++) {
-        things[i] = (struct thing) { .value = i * 7919 % THINGS };
+        things[i] = (struct thing) { .value = thing_value(i) };
         keyed_set(h, &things[i], things[i].value / 100,
                   things[i].value / 10 % 10);
     }
@@ -50,7 +33,7 @@ static uint32_t drain(struct keyed *h)
 
 static void test_order(void)
 {
-    struct keyed h = { .before = before, .slot = slot };
+    struct keyed h = { .before = thing_before, .slot = thing_slot };
     struct thing things[THINGS];
 
     fill(&h, things);
@@ -61,7 +44,7 @@ static void test_order(void)
 
 static void test_middle(void)
 {
-    struct keyed h = { .before = before, .slot = slot };
+    struct keyed h = { .before = thing_before, .slot = thing_slot };
     struct thing things[THINGS];
 
     fill(&h, things);
@@ -75,11 +58,11 @@ static void test_middle(void)
 
 static void test_change(void)
 {
-    struct keyed h = { .slot = slot };
+    struct keyed h = { .slot = thing_slot };
     struct thing things[THINGS];
 
     for (uint32_t i = 0; i < THINGS; i++) {
-        things[i] = (struct thing) { .value = i * 7919 % THINGS };
+        things[i] = (struct thing) { .value = thing_value(i) };
         keyed_set(&h, &things[i], THINGS - things[i].value, 0);
     }
     for (uint32_t i = 0; i < THINGS; i++)
