@@ -359,7 +359,7 @@ struct bound line_bound(struct queue *q, uint32_t k)
     return (struct bound) {
         .queue = q, .tenant = q->tenant, .shape = q->shape,
         .rank_milli = q->shape->parts[at->part].need.gpu_milli, .link = k,
-        .priority = q->priority, .level = q->level,
+        .priority = q->priority, .level = q->level, .own = q->bound->level,
     };
 }
 

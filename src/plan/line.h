@@ -29,6 +29,7 @@ struct bound {
     uint32_t link;                     /* of the queue's */
     int16_t priority;
     uint8_t level;
+    uint8_t own;                       /* ... but for its patience */
 };
 
 struct queue {

@@ -136,14 +136,17 @@ enum lend victim_lend(const struct plan_item *v)
     return LEND_ANY;
 }
 
+bool victim_lends(enum lend lend, uint8_t level, const struct shape *s,
+                  uint8_t own)
+{
+    return lend == LEND_ANY ||
+           (lend == LEND_NARROW && s->ranks == 1 && s->gpu_milli <= 1000 &&
+            level >= own + PREDICT_GIVE_WAY);
+}
+
 static bool may_lend(const struct ask *a, enum lend lend, uint8_t level)
 {
-    const struct plan_item *i = a->i;
-
-    return lend == LEND_ANY ||
-           (lend == LEND_NARROW && i->shape->ranks == 1 &&
-            i->shape->gpu_milli <= 1000 &&
-            level >= i->level + PREDICT_GIVE_WAY);
+    return victim_lends(lend, level, a->i->shape, a->i->level);
 }
 
 /* Who stands in no set has not run for long enough. */

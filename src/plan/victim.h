@@ -35,6 +35,11 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
 /* More than is guaranteed to it, or to those above it. */
 bool victim_over_quota(const struct plan_tenant *t);
 enum lend victim_lend(const struct plan_item *v);
+/* ... one of that level, to one that waits and has the level `own` but for its
+ * patience?
+ */
+bool victim_lends(enum lend lend, uint8_t level, const struct shape *s,
+                  uint8_t own);
 enum plan_yield victim_how(const struct plan_item *v);
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves);

@@ -195,19 +195,36 @@ static void give_chance(struct plan *p, struct queue *q)
 /* Somebody who may newly give way, as those see it who may ask. */
 struct chance {
     struct plan_item *item;
+    enum lend lend;
     bool reclaims;                     /* its tenant has more than its quota */
 };
 
-/* May one of that priority, level and tenant ask?  Quick: room_may_go has the
- * last word.
+/* May that one ask?  Without a look at its item, of which there are many and
+ * most may not; room_may_go has the last word.
  */
-static bool may_ask(const struct chance *c, int16_t priority, uint8_t level,
-                    const struct plan_tenant *t, uint64_t gpu_milli)
+static bool may_ask(const struct chance *c, const struct bound *b)
 {
-    if (priority != c->item->priority)
-        return priority > c->item->priority;
-    return level + PREDICT_GIVE_WAY <= c->item->level ||
-           (c->reclaims && tenant_within_quota(t, gpu_milli));
+    const struct plan_item *v = c->item;
+
+    if (b->priority != v->priority)
+        return b->priority > v->priority;
+    if (b->level + PREDICT_GIVE_WAY <= v->level &&
+        victim_lends(c->lend, v->level, b->shape, b->own))
+        return true;
+    return c->reclaims && b->tenant != v->tenant &&
+           tenant_within_quota(b->tenant, b->shape->gpu_milli);
+}
+
+/* The head of a queue that is not bound, in the same words. */
+static struct bound asks(struct queue *q)
+{
+    const struct plan_item *head = keyed_top(&q->items);
+
+    return (struct bound) {
+        .queue = q, .tenant = q->tenant, .shape = q->shape,
+        .priority = q->priority, .level = q->level,
+        .own = q->level > 0 ? q->level : head->level,
+    };
 }
 
 /* The first of each row of the bench whom it may give way for. */
@@ -217,11 +234,13 @@ static bool wake_bench(struct plan *p, const struct bench *b,
     bool any = false;
 
     for (uint32_t k = 0; k < b->nrows; k++) {
-        const struct row *r = b->rows[k];
-        struct queue *q = keyed_top(&r->queues);
+        struct queue *q = keyed_top(&b->rows[k]->queues);
+        struct bound first;
 
-        if (q && may_ask(c, q->priority, q->level, q->tenant,
-                         r->shape->gpu_milli) &&
+        if (!q)
+            continue;
+        first = asks(q);
+        if (may_ask(c, &first) &&
             room_may_go(p, keyed_top(&q->items), c->item)) {
             give_chance(p, q);
             any = true;
@@ -273,9 +292,7 @@ static void wake_beside(struct plan *p, const struct chance *c)
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
 
-        if (b->shape->gpu_milli <= milli &&
-            may_ask(c, b->priority, b->level, b->tenant,
-                    b->shape->gpu_milli) &&
+        if (b->shape->gpu_milli <= milli && may_ask(c, b) &&
             room_may_go(p, b->queue->bound, c->item) &&
             (!best || bound_before(p, b, best)))
             best = b;
@@ -286,12 +303,13 @@ static void wake_beside(struct plan *p, const struct chance *c)
 
 void line_chance(struct plan *p, struct plan_item *i)
 {
-    struct chance c = {
-        i, p->policy.reclaim && victim_over_quota(i->tenant),
-    };
+    struct chance c = { .item = i };
 
     if (i->room_slot == 0)
         return;
+    c.lend = victim_lend(i);
+    c.reclaims = p->policy.reclaim && i->held_milli > 0 &&
+                 victim_over_quota(i->tenant);
     if (is_large(p)) {
         wake_first(p, &c);
         wake_beside(p, &c);
