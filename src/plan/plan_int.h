@@ -21,7 +21,7 @@ struct paper;
  *     room.c      room being made: claims
  *     victim.c    who may be made to give way
  *     search.c    who does (paper.c: what if)
- *     reserve.c   reservations, earmarks and windows
+ *     reserve.c   reservations, earmarks and windows (slots.c: free when?)
  *     stage.c     look-ahead
  *     reason.c    why one waits
  *     never.c     ... for ever
