@@ -495,6 +495,25 @@ static void why_room(const struct plan_reason *r, struct why *y)
     change(y, "It starts when that has ended.");
 }
 
+static void why_better(const struct plan_reason *r, struct why *y)
+{
+    char at[32];
+
+    clock_print(r->start_ms < TIME_MAX ? r->start_ms : TIME_MAX, at,
+                sizeof(at));
+    if (r->later_ms > 0)
+        say(y, WHY_BETTER, "It waits for a device of model %s that is expected "
+            "to be free by %s: on the %s that is free now it would end %s "
+            "later.", r->better, at, r->model, duration(r->later_ms).text);
+    else
+        say(y, WHY_BETTER, "It waits for a device of model %s that is expected "
+            "to be free by %s: on the %s that is free now it would not end "
+            "sooner by the policy's burst_margin.", r->better, at, r->model);
+    change(y, "It starts on any device when its patience is over; ask for "
+           "model %s to start now, or lower burst_margin in the policy.",
+           r->model);
+}
+
 static void why_never(const struct world *w, const struct task *t,
                       enum plan_reason_code code, struct why *y)
 {
@@ -561,6 +580,9 @@ static void why_plan(const struct world *w, const struct task *t,
         break;
     case REASON_MAKING_ROOM:
         why_room(r, y);
+        break;
+    case REASON_BETTER:
+        why_better(r, y);
         break;
     case REASON_NONE:
     case REASON_HELD:

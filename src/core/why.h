@@ -24,7 +24,8 @@ struct world;
     X(BUDGET, "budget") X(TOGETHER, "together") X(DEVICES, "devices") \
     X(FRAGMENTED, "fragmented") X(CPUS, "cpus") X(MEMORY, "memory") \
     X(HOST_MEMORY, "host-memory") X(WINDOW, "window") \
-    X(RESERVED, "reserved") X(MAKING_ROOM, "making-room") X(ORDER, "order")
+    X(RESERVED, "reserved") X(MAKING_ROOM, "making-room") \
+    X(BETTER, "better") X(ORDER, "order")
 enum why_code {
 #define X(name, text) WHY_##name,
     WHY_CODES(X)

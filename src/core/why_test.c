@@ -338,6 +338,41 @@ static void test_late(void)
     sim_close(&s);
 }
 
+/* A slower device is free, and a faster one will be soon. */
+static void test_better(void)
+{
+    struct sim s;
+    struct why y;
+
+    sim_open(&s);
+    ok(sim_policy(&s, 1, json_pack("{s:i,s:s,s:[{s:s,s:i}]}", "weir", 1,
+                                   "kind", "policy", "models", "model", "H200",
+                                   "rating", 4)) == 0, "ratings");
+    sim_block(&s, "b", 1, "H200", 8);
+    for (uint64_t i = 1; i <= 40; i++) {
+        (void) submit(&s, 1000, 1000);
+        sim_claim(&s, i, 0, 0, 1);
+        sim_wait(&s, 3600000);
+        sim_end(&s, i, 0, 0, 0);
+    }
+    (void) submit(&s, 1000, 1000);
+    sim_claim(&s, 41, 0, 0, 1);
+    sim_wait(&s, 3500000);
+    sim_block(&s, "c", 1, "A10", 8);
+    (void) submit(&s, 1000, 1000);
+    why_task(s.w, sim_task(&s, 42, 0), s.now, &y);
+    says(&s, 42, 0, WHY_BETTER, 1, "It waits for a device of model H200 that "
+         "is expected to be free by 2027-01-17T01:00:53.014Z: on the A10 that "
+         "is free now it would end 167m later.", "It starts on any device when "
+         "its patience is over; ask for model A10 to start now, or lower "
+         "burst_margin in the policy.");
+    ok(y.start_low_ms <= s.now && y.start_ms > s.now &&
+       y.start_high_ms == y.start_ms, "with the time it is to start");
+    sim_end(&s, 41, 0, 0, 0);
+    ok(sim_state(&s, 42, 0) == TASK_STARTING, "it starts when that has ended");
+    sim_close(&s);
+}
+
 static void test_rest(void)
 {
     struct spec *spec = sim_spec(3);
@@ -377,6 +412,7 @@ int main(void)
     test_behind();
     test_window();
     test_late();
+    test_better();
     test_rest();
     seen[WHY_HOST_MEMORY] = true;      /* no engine suspends yet */
     for (unsigned c = 0; c < WHY_COUNT; c++)

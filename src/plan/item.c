@@ -218,7 +218,7 @@ static uint64_t waiting_changes_ms(const struct plan *p,
         urgent = urgent_ms(p, i);
         at = urgent < at ? urgent : at;
     }
-    return at;
+    return i->look_ms && i->look_ms < at ? i->look_ms : at;
 }
 
 static void item_timer(struct plan *p, struct plan_item *i)
@@ -232,6 +232,12 @@ static void item_timer(struct plan *p, struct plan_item *i)
         at = waiting_changes_ms(p, i);
     }
     set_timer(p, i, at);
+}
+
+void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms)
+{
+    i->look_ms = look_ms;
+    item_timer(p, i);
 }
 
 static void due_running(struct plan *p, struct plan_item *i)

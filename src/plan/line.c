@@ -1,3 +1,4 @@
+#include "plan/burst.h"
 #include "plan/line.h"
 #include "plan/pool.h"
 #include "plan/reserve.h"
@@ -13,10 +14,11 @@
  *
  * Items alike in shape, tenant, priority and level stand in one queue: if its
  * head does not fit, none of it does.  (A suspended one that must go on where
- * it was has a queue of its own, those that go on in one pool share one.)  A band holds all of one priority, a bench
- * all of one tenant in it, or of all tenants where they do not share by
- * weight.  So the next item is the head of the first queue of the first bench
- * of the highest band:
+ * it was has a queue of its own, those that go on in one pool share one, and so
+ * do those who could start but wait for a better device, see burst.c.)  A band
+ * holds all of one priority, a bench all of one tenant in it, or of all tenants
+ * where they do not share by weight.  So the next item is the head of the first
+ * queue of the first bench of the highest band:
  *
  *     priority - tenant - level - deadline near - others wait for it, by the
  *     length of the way below it - ready since - order
@@ -313,6 +315,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->pool = pool_of(i);
     q->priority = i->priority;
     q->level = level_of(i);
+    q->hopes = i->look_ms > 0;
     q->items = (struct keyed) { .before = items_before, .slot = item_slot };
     q->bench = r->bench;
     q->bench->count++;
@@ -337,7 +340,7 @@ static struct queue *get_queue(struct plan *p, const struct plan_item *i)
     struct queue *q = bound_to(i) ? NULL : r->all[level_of(i) % ROW_LEVELS];
 
     while (q && (q->level != level_of(i) || q->tenant != i->tenant ||
-                 q->pool != pool_of(i)))
+                 q->pool != pool_of(i) || q->hopes != (i->look_ms > 0)))
         q = q->twin;
     return q ? q : new_queue(i, r);
 }
@@ -509,6 +512,8 @@ void line_remove(struct plan *p, struct plan_item *i)
         wake_next_bound(p, q);
     keyed_remove(&q->items, i);
     i->queue = NULL;
+    p->line->hopers -= i->look_ms > 0;
+    i->look_ms = 0;
     i->shape->waiting--;
     if (q->items.count == 0) {
         free_queue(p, q);
@@ -587,6 +592,47 @@ static bool start(struct plan *p, struct plan_item *i,
     ret->item = i;
     ret->places = p->next;
     return true;
+}
+
+/* ---- those that wait for something better ---- */
+
+/* It could start, and waits: who is behind it in the queue is asked next. */
+static void hope(struct plan *p, struct plan_item *i, uint64_t free_ms)
+{
+    uint64_t least = p->now_ms + SEARCH_MS;
+
+    line_remove(p, i);
+    item_hopes(p, i, free_ms > least ? free_ms : least);
+    line_add(p, i);
+    p->line->hopers++;
+    if (keyed_top(&i->queue->items) == i)
+        park(p, i->queue, PARKED_DENIED);
+}
+
+/* Is it worth waiting still?  The queue is gone then. */
+void line_look_again(struct plan *p, struct queue *q)
+{
+    for (uint32_t n = q->items.count; n > 0; n--) {
+        struct plan_item *i = keyed_top(&q->items);
+
+        line_remove(p, i);
+        line_add(p, i);
+    }
+}
+
+/* Does it start there, or wait?  Asked when a place was found. */
+static bool takes(struct plan *p, struct plan_item *i,
+                  struct plan_decision *ret)
+{
+    struct burst b;
+
+    if (!burst_waits(p, i, ret->places, &b))
+        return true;
+    free(p->next);
+    p->next = NULL;
+    memset(ret, 0, sizeof(*ret));
+    hope(p, i, b.free_ms);
+    return false;
 }
 
 /* Its head does not start: where does it stand from now on? */
@@ -670,22 +716,32 @@ bool line_next(struct plan *p, struct plan_decision *ret)
 
     if (score_changed(p))
         line_cpus(p);
+    wake_hopers(p);
     while ((q = first_queue(p))) {
         struct plan_item *head = keyed_top(&q->items);
-        bool fits;
+        bool fits, promised;
 
+        if (q->hopes) {
+            line_look_again(p, q);
+            continue;
+        }
         if (tenant_barred(q->tenant, q->shape->gpu_milli)) {
             park(p, q, PARKED_TENANT);
             continue;
         }
         fits = q->bound || place_may_fit(p, q->shape);
-        if (fits && start(p, head, ret))
-            return true;
+        if (fits && start(p, head, ret)) {
+            if (takes(p, head, ret))
+                return true;
+            continue;
+        }
         if (q->parked == PARKED_NOT && make_room(p, q, ret))
             return true;
-        if (head->promoted && !line_never(p, q->shape, head))
-            promise_for(p, head);
+        promised = head->promoted && !line_never(p, q->shape, head) &&
+                   promise_for(p, head);
         stand_back(p, q, fits);
+        if (promised)
+            wake_hopers(p);            /* it may be what they hoped for */
     }
     return start_promised(p, ret);
 }

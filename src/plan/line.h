@@ -40,6 +40,7 @@ struct queue {
     int16_t priority;
     uint8_t level;
     uint8_t parked;
+    bool hopes;                        /* they wait for something better */
     struct keyed items;
     struct bench *bench;
     struct row *row;
@@ -82,6 +83,7 @@ struct line {
     struct band **bands;               /* highest first */
     uint32_t nbands, cap;
     uint32_t barred;                   /* queues parked for their tenant */
+    uint32_t hopers;                   /* items that wait for something better */
     uint64_t second;                   /* of the last look at shares */
 };
 
@@ -94,6 +96,10 @@ void line_sort(const struct plan *p, struct band *band);
 /* What stands at the node of its k-th place. */
 struct bound line_bound(struct queue *q, uint32_t k);
 void line_unpark(struct plan *p, struct queue *q);       /* it looks again */
+/* Of one whose items wait for something better: all ask whether to start. */
+void line_look_again(struct plan *p, struct queue *q);
 void line_open(struct shape *s);       /* ... the first of each row */
-/* wake.c: the queue, bound to its nodes, is done with what is free there. */
+/* wake.c: who waits for something better looks again, in a small pool. */
+void wake_hopers(struct plan *p);
+/* The queue, bound to its nodes, is done with what is free there. */
 void wake_next_bound(struct plan *p, struct queue *q);

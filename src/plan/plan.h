@@ -239,7 +239,7 @@ uint64_t plan_wake_ms(const struct plan *p);
     X(DEVICES, "devices") X(CPUS, "cpus") X(MEMORY, "memory") \
     X(FRAGMENTED, "fragmented") X(HOST_MEMORY, "host-memory") \
     X(CLOSED, "closed") X(WINDOW, "window") X(QUOTA, "quota") \
-    X(BUDGET, "budget") X(MAKING_ROOM, "making-room") \
+    X(BUDGET, "budget") X(MAKING_ROOM, "making-room") X(BETTER, "better") \
     X(NEVER_DEVICES, "never-devices") X(NEVER_MODEL, "never-model") \
     X(NEVER_GPU_MEMORY, "never-gpu-memory") X(NEVER_CPUS, "never-cpus") \
     X(NEVER_MEMORY, "never-memory") X(NEVER_LABEL, "never-label") \
@@ -259,6 +259,11 @@ struct plan_reason {
     const struct plan_item *other;     /* who is ahead, reserved, or leaving */
     const struct plan_tenant *tenant;  /* QUOTA, BUDGET: whose */
     uint64_t want, have;               /* of what is lacking, its own unit */
+    /* BETTER: the model it waits for, the one that is free, and how much later
+     * it would end on that.
+     */
+    const char *better, *model;
+    uint64_t later_ms;
     /* Predicted start, and its range; 0: not known. */
     uint64_t start_low_ms, start_ms, start_high_ms;
 };

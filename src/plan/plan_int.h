@@ -12,6 +12,7 @@ struct paper;
  *     pool.c      nodes and devices: what is free, and the indexes over it
  *     shape.c     needs, interned: shapes and parts
  *     place.c     where a shape fits now, and the best place of these
+ *     burst.c     ... or wait for a better one?
  *     score.c     how much a place costs: fragmentation (frag.c), rating, price
  *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
@@ -41,6 +42,9 @@ struct home {
     uint32_t ranks;                    /* of the shape that have no device */
     uint64_t cpu_milli, memory;        /* ... the most of any of them */
 };
+
+/* From this number on models share one bit, and their names are compared. */
+enum { MODELS_LAST = 63 };
 
 struct part {
     struct plan_need need;             /* owned */
@@ -169,6 +173,8 @@ struct plan_item {
     uint64_t order, ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
     uint64_t since_ms;                 /* it runs, or waits */
+    uint64_t look_ms;                  /* it waits for a better device, and looks
+                                          again then; 0: it does not */
     uint64_t held_milli;               /* devices, while it holds any */
     uint64_t bytes;
     struct predict_sig sig;
@@ -294,6 +300,10 @@ bool score_keeps(const struct plan *p, const struct plan_node *n,
 bool score_changed(struct plan *p);                /* ... was that, since? */
 void score_policy(struct plan *p);                 /* ratings may have changed */
 double score_rating(const struct plan *p, uint16_t model); /* by its number */
+/* Is model a better than b: faster, or as fast and cheaper? */
+bool score_better(const struct plan *p, uint16_t a, uint16_t b);
+/* The best rating there is, if some device here is better; else 0. */
+double score_best(const struct plan *p, uint16_t model);
 
 /* tenant.c */
 void tenants_init(struct plan *p);
@@ -349,7 +359,8 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
  */
 bool promise_keeps(const struct plan *p, const struct plan_item *i,
                    const struct plan_node *n, uint16_t *ret);
-void promise_for(struct plan *p, struct plan_item *i);   /* reserve for it */
+/* Reserve for it; true: something was. */
+bool promise_for(struct plan *p, struct plan_item *i);
 void promise_drop(struct plan *p, struct plan_item *i);
 /* Is the node kept from the item by somebody's reservation or a window? */
 bool promise_bars(struct plan *p, const struct plan_item *i,
@@ -424,6 +435,8 @@ uint64_t places_milli(const struct shape *s, const struct plan_place *places,
 
 /* Bytes that the rank leaves in the node's memory when it is suspended. */
 void item_policy(struct plan *p, struct plan_item *i);   /* it has changed */
+/* It waits for a better device, and looks again then. */
+void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms);
 uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i);
 uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at);
 /* ... all ranks of one that is, there: free once it goes on. */

@@ -28,6 +28,9 @@
  *               before it can be asked to leave.
  * kill          yes: a quota that is given back only by those who lose nothing
  *               by it guarantees nothing.
+ * burst_margin  none: what ends sooner is better, and a device left idle for
+ *               one that only costs less is a loss to who waits.  Whose second
+ *               pool costs money says here by how much it has to win.
  * suspend_cost  a minute: what a device full of memory takes to move out and
  *               in again.
  */
@@ -46,7 +49,7 @@ void policy_init(struct policy *p)
     p->kill = true;
     p->move = true;
     p->lookahead_ms = 60 * 1000;
-    p->burst_margin = 0.1;
+    p->burst_margin = 0;
 }
 
 static const struct policy_model *find_model(const struct policy *p,
@@ -112,9 +115,9 @@ static const struct policy_field fields[] = {
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,
       "the next task is staged on devices that are free within it; "
       "nothing stages yet" },
-    { "burst_margin", POLICY_NUMBER, P(burst_margin), 0, 10, NULL,
-      "share by which a dearer or slower pool must finish sooner; not "
-      "used yet" },
+    { "burst_margin", POLICY_NUMBER, P(burst_margin), -10, 10, NULL,
+      "share by which a slower or dearer device that is free now must finish "
+      "sooner than a better one later; below 0: may finish later" },
     { "price_hour", POLICY_NUMBER, P(price_hour), 0, 1e6, NULL,
       "money for an hour of a device whose model has no price" },
 };

@@ -42,7 +42,7 @@ struct policy {
     bool kill;                         /* even from who loses work by it */
     bool move;                         /* suspend one to make whole places */
     uint64_t lookahead_ms;             /* stage for devices free within it */
-    double burst_margin;               /* a slower pool must win by this share */
+    double burst_margin;               /* a slower device must win by this share */
     double price_hour;                 /* of a device without a row below */
     uint32_t nmodels;
     struct policy_model models[POLICY_MODELS];

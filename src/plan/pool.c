@@ -313,7 +313,7 @@ static struct family *family_new(struct pool *o, const struct plan_node *n,
         f->uniform &= m == n->devices[0].model &&
                       n->devices[k].memory == n->devices[0].memory;
 
-        f->models |= UINT64_C(1) << (m < 63 ? m : 63);
+        f->models |= UINT64_C(1) << (m < MODELS_LAST ? m : MODELS_LAST);
         if (n->devices[k].memory > f->memory)
             f->memory = n->devices[k].memory;
     }

@@ -402,6 +402,28 @@ static void judge_cause(struct world *w, const struct plan_decision *d)
               t->spec.order);
 }
 
+/* Is there a faster device that it may wait for?  For how long is bounded. */
+static bool may_hope(const struct world *w, const struct titem *t)
+{
+    double best = 0, here = 0;
+
+    if (t->spec.nparts > 1 || t->parts[0].max > 1 ||
+        plan_state(t->i) != ITEM_WAITING ||
+        w->now >= t->i->since_ms + w->policy.patience_ms)
+        return false;
+    for (unsigned k = 0; k < NODES; k++) {
+        const struct tnode *n = &w->nodes[k];
+        double rating = policy_rating(&w->policy, MODELS[n->model]);
+
+        if (!n->n || n->devices == 0 || !n->open)
+            continue;
+        best = best > rating ? best : rating;
+        here = here > 0 && here < rating ? here : rating;
+    }
+    return here < best && plan_wake_ms(w->p) <= t->i->since_ms +
+                                                w->policy.patience_ms;
+}
+
 /* Nothing is to be done: nobody can start.  Others of a queue may do behind a
  * promise what its head cannot, and are not asked.
  */
@@ -413,7 +435,7 @@ static void judge_nothing(struct world *w)
         if (t->i && in_line(t) && w->p->promises->count == 0 &&
             !w->p->promises->windows &&
             !tenant_barred(t->spec.tenant, t->i->shape->gpu_milli) &&
-            has_place(w->p, t->i, false))
+            has_place(w->p, t->i, false) && !may_hope(w, t))
             WRONG(w, "%" PRIu64 " could start and does not", t->spec.order);
     }
 }

@@ -344,6 +344,8 @@ static bool run(uint64_t seed)
 
     w.rows = map_new();
     draw_policy(&w);
+    if (seed % 16 == 5)
+        teach(&w);
     for (unsigned k = 0; k < 4; k++)
         add_node(&w);
     for (unsigned k = 0; k < 3; k++)

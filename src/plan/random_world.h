@@ -146,11 +146,21 @@ static void draw_policy(struct world *w)
     y->kill = draw(w, 4) == 0;
     y->move = draw(w, 2) > 0;
     y->suspend_cost_s = (double) draw(w, 60);
+    y->burst_margin = (double) (y->patience_ms / 60000 % 3) * 0.4;
     if (draw(w, 2)) {
         y->nmodels = 1;
         y->models[0] = (struct policy_model) { "H100", 2, 2 };
     }
     plan_set_policy(w->p, y);
+}
+
+/* Lengths are known from the beginning: a minute, and four times each more. */
+static void teach(struct world *w)
+{
+    for (uint64_t key = 1; key <= 4; key++)
+        for (unsigned n = 0; n < 100; n++)
+            predict_learn(plan_predict(w->p), &(struct predict_sig) {
+                .key = { key, 100 } }, UINT64_C(15000) << 2 * key, 0, 1);
 }
 
 static void add_node(struct world *w)

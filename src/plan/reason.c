@@ -1,5 +1,6 @@
-#include "plan/room.h"
+#include "plan/burst.h"
 #include "plan/pool.h"
+#include "plan/room.h"
 
 #include "base/mem.h"
 
@@ -185,6 +186,30 @@ static void promised(struct plan *p, const struct plan_item *i,
     ret->code = ret->other ? REASON_RESERVED : REASON_WINDOW;
 }
 
+/* It has a place, and waits for a better one?  The time that was compared is of
+ * the policy's quantile: late rather than early.
+ */
+static bool hopes(struct plan *p, const struct plan_item *i,
+                  struct plan_reason *ret)
+{
+    static const struct place_opts none;
+    autofree struct plan_place *places = NULL;
+    uint32_t n = 0;
+    double score;
+    struct burst b;
+
+    if (!place_find(p, i, &none, &places, &n, &score) ||
+        !burst_waits(p, i, places, &b))
+        return false;
+    ret->code = REASON_BETTER;
+    ret->better = p->models[b.there];
+    ret->model = p->models[b.here];
+    ret->later_ms = b.later_ms;
+    ret->start_low_ms = p->now_ms;
+    ret->start_ms = ret->start_high_ms = b.free_ms;
+    return true;
+}
+
 static void reason(struct plan *p, const struct plan_item *i,
                    struct plan_reason *ret)
 {
@@ -208,6 +233,8 @@ static void reason(struct plan *p, const struct plan_item *i,
     } else if (c) {
         ret->code = REASON_MAKING_ROOM;
         ret->other = c->nvictims > 0 ? c->victims[0].item : NULL;
+    } else if (hopes(p, i, ret)) {
+        return;
     } else if (finds(p, i, true)) {
         ret->code = REASON_ORDER;
         ret->other = in_the_way(p, i);
@@ -328,6 +355,7 @@ void plan_reason(struct plan *p, const struct plan_item *i, uint64_t now_ms,
         break;
     case REASON_NONE:
     case REASON_HELD:
+    case REASON_BETTER:
     case REASON_CLOSED:
     case REASON_WINDOW:
     case REASON_QUOTA:

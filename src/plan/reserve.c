@@ -207,22 +207,23 @@ static void set_start(const struct plan *p, struct reservation *r)
         r->start_ms = p->now_ms + (slip > 1000 ? slip : 1000);
 }
 
-void promise_for(struct plan *p, struct plan_item *i)
+bool promise_for(struct plan *p, struct plan_item *i)
 {
     struct promises *o = p->promises;
     struct reservation *r;
 
     if (i->reserved || o->count >= p->policy.reservations)
-        return;
+        return false;
     r = earliest(p, i);
     if (!r)
-        return;
+        return false;
     set_start(p, r);
     r->firm_ms = r->start_ms;
     o->list = mem_grow(o->list, o->count + 1u, sizeof(struct reservation *));
     o->list[o->count++] = r;
     i->reserved = r;
     count_nodes(r, true);
+    return true;
 }
 
 uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i)

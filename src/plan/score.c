@@ -9,7 +9,8 @@
 
 /* What a place costs, in devices: what typical work could use of the node
  * before and after (frag.h), how much slower the device is than the best there
- * is, and, for work without a device, the CPUs that devices will want back.
+ * is, how much dearer than one as fast, and, for work without a device, the
+ * CPUs that devices will want back.
  *
  * What is typical is what is here now, waiting, held or running: a restarted
  * plan knows it at once.  Needs are rounded and counts are taken in steps of
@@ -21,7 +22,8 @@ enum {
 };
 
 /* A device of half the speed is as bad as eight devices lost: the speed of
- * what starts now counts more than what may come.
+ * what starts now counts more than what may come.  So does its price, among
+ * devices of one speed: twice the price is as bad.
  */
 static const double SLOW = 8;
 /* What a device is worth less on a node that owes one to a suspended item. */
@@ -39,6 +41,12 @@ struct typical {
     uint64_t count;                    /* ranks of items that are here */
 };
 
+struct rated {                         /* a model */
+    double rating, price;
+    double dear;                       /* share above one as fast */
+    bool here;                         /* a node has it */
+};
+
 struct scorer {
     struct typical **all;
     uint32_t nall, cap;
@@ -51,9 +59,10 @@ struct scorer {
     bool stale;
     uint16_t *left;                    /* of a node's devices */
     uint32_t left_cap;
-    double *ratings;                   /* of each model */
+    struct rated *rated;               /* each model */
     uint64_t rated_at;                 /* when pool.changes was this */
-    double best;                       /* of the nodes there are */
+    double best, cheap;                /* rating of the nodes there are; the
+                                          lowest price for that */
 };
 
 /* ---- what is typical ---- */
@@ -381,29 +390,82 @@ void score_policy(struct plan *p)
     p->scorer->rated_at = 0;
 }
 
+/* The lowest price of a device here that is as fast. */
+static double cheapest(const struct plan *p, double rating)
+{
+    double least = HUGE_VAL;
+
+    for (uint32_t m = 0; m < p->nmodels; m++) {
+        const struct rated *r = &p->scorer->rated[m];
+
+        if (r->here && r->rating >= rating && r->rating <= rating)
+            least = fmin(least, r->price);
+    }
+    return least;
+}
+
+static double dearer(double price, double least)
+{
+    if (price <= least)
+        return 0;
+    return least > 0 ? price / least - 1 : 1;
+}
+
 static void rate(const struct plan *p)
 {
     struct scorer *c = p->scorer;
 
     if (c->rated_at == p->pool->changes)
         return;
-    c->ratings = mem_grow(c->ratings, p->nmodels + 1, sizeof(*c->ratings));
+    c->rated = mem_grow(c->rated, p->nmodels + 1, sizeof(*c->rated));
     c->best = 0;
     for (uint32_t m = 0; m < p->nmodels; m++)
-        c->ratings[m] = policy_rating(&p->policy, p->models[m]);
+        c->rated[m] = (struct rated) {
+            .rating = policy_rating(&p->policy, p->models[m]),
+            .price = policy_price(&p->policy, p->models[m]),
+        };
     for (uint32_t k = 0; k < p->pool->nkinds; k++) {
         const struct plan_node *like = &p->pool->kinds[k]->like;
 
-        for (uint32_t d = 0; d < like->ndevices; d++)
-            c->best = fmax(c->best, c->ratings[like->devices[d].model]);
+        for (uint32_t d = 0; d < like->ndevices; d++) {
+            struct rated *r = &c->rated[like->devices[d].model];
+
+            r->here = true;
+            c->best = fmax(c->best, r->rating);
+        }
     }
+    for (uint32_t m = 0; m < p->nmodels; m++)
+        c->rated[m].dear = dearer(c->rated[m].price,
+                                  cheapest(p, c->rated[m].rating));
+    c->cheap = cheapest(p, c->best);
     c->rated_at = p->pool->changes;
 }
 
 double score_rating(const struct plan *p, uint16_t model)
 {
     rate(p);
-    return p->scorer->ratings[model];
+    return p->scorer->rated[model].rating;
+}
+
+double score_best(const struct plan *p, uint16_t model)
+{
+    const struct scorer *c = p->scorer;
+    const struct rated *r;
+
+    rate(p);
+    r = &c->rated[model];
+    return r->rating < c->best || r->price > c->cheap ? c->best : 0;
+}
+
+bool score_better(const struct plan *p, uint16_t a, uint16_t b)
+{
+    const struct rated *x, *y;
+
+    rate(p);
+    x = &p->scorer->rated[a];
+    y = &p->scorer->rated[b];
+    return x->rating > y->rating ||
+           (x->rating >= y->rating && x->price < y->price);
 }
 
 /* Devices that typical work would lack for the CPUs that ranks without a
@@ -446,9 +508,11 @@ double score_place(struct plan *p, const struct plan_item *i,
         after = take_share(p, n, part, kept, place);
     cost = (before - after) / 1000;
     if (place->ndevices) {
-        double rating = c->ratings[n->devices[place->device[0]].model];
+        const struct rated *r =
+            &c->rated[n->devices[place->device[0]].model];
 
-        cost += SLOW * part->devices * (c->best / rating - 1);
+        cost += SLOW * part->devices * (c->best / r->rating - 1);
+        cost += SLOW * part->devices * r->dear;
         cost += OWED * (double) n->owed / 1000;
     }
     return cost;
@@ -472,6 +536,6 @@ void score_free(struct plan *p)
     free(c->all);
     free(c->types.items);
     free(c->left);
-    free(c->ratings);
+    free(c->rated);
     free(c);
 }

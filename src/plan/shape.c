@@ -9,9 +9,6 @@
  * compared in full, as two may have the same hash.
  */
 
-/* From this number on models share one bit, and their names are compared. */
-enum { LAST_BIT = 63 };
-
 /* ---- hash and compare ---- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
@@ -105,7 +102,7 @@ static void part_models(const struct plan *p, struct part *q)
     q->models = 0;
     for (uint32_t m = 0; m < p->nmodels; m++)
         if (names_model(q, p->models[m]))
-            q->models |= UINT64_C(1) << (m < LAST_BIT ? m : LAST_BIT);
+            q->models |= UINT64_C(1) << (m < MODELS_LAST ? m : MODELS_LAST);
 }
 
 void shape_models(struct plan *p)
@@ -129,7 +126,7 @@ bool need_matches_device(const struct plan *p, const struct device *d,
         return false;
     if (part->need.nmodels == 0)
         return true;
-    if (d->model < LAST_BIT)
+    if (d->model < MODELS_LAST)
         return part->models >> d->model & 1;
     return names_model(part, p->models[d->model]);
 }

@@ -5,7 +5,7 @@
 /* slots - from when on has a node room, if what runs there ends as predicted
  * (the policy's quantile)?
  */
-struct slot {                          /* one rank could be there from then on */
+struct slot {                          /* one rank could be there from then */
     uint64_t at_ms;
     struct plan_place place;
 };

@@ -146,6 +146,22 @@ void line_cpus(struct plan *p)
     }
 }
 
+/* What is better, and worth a wait, changes with all there is: in a small pool
+ * all who wait for it look again whatever has happened, in a larger one when
+ * room is made and when the device was to be free.
+ */
+void wake_hopers(struct plan *p)
+{
+    if (p->line->hopers == 0 || p->pool->live > SMALL_POOL)
+        return;
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        for (struct queue *q = p->shapes[k]->queues, *next; q; q = next) {
+            next = q->next;
+            if (q->hopes)
+                line_look_again(p, q);
+        }
+}
+
 /* ---- shares ---- */
 
 /* In a small pool all who share by weight look again when shares change: who

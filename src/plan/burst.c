@@ -1,0 +1,245 @@
+#include "plan/burst.h"
+#include "plan/line.h"
+#include "plan/pool.h"
+#include "plan/slots.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A device is better than another if it is faster, or as fast and cheaper.  One
+ * that could start now, but not on the best there is, waits for a better device
+ * if it is predicted to end sooner there:
+ *
+ *     left / rating < (1 - margin) * (wait + left / better rating)
+ *
+ * starts it here and now; else it waits.  `left` is the middle of what it has
+ * before it, `wait` goes by the policy's quantile of the ends of what runs on
+ * better devices, after all that stand before it in line for these.  So who
+ * knows nothing of its like starts, and behind a long line nobody waits for
+ * what others will have.
+ *
+ * It waits for nothing that comes after its patience is over: a wait is never
+ * longer than that.  Until then the slower device is for whoever is next.  Only
+ * items of one rank wait so, and none that was suspended.
+ *
+ * O(shapes and queues in line), and NODES nodes of each family of better ones.
+ */
+enum { NODES = 64 };
+
+struct hope {
+    struct plan *p;
+    const struct plan_item *i;
+    uint16_t here;
+    uint64_t better;                   /* bit k: model k is; see shape.c */
+    double left_ms, here_ms;           /* at rating 1; on the place at hand */
+    uint64_t until_ms;                 /* the latest start that pays at best */
+    uint64_t ahead;                    /* devices for others, thousandths */
+};
+
+/* ---- does it pay? ---- */
+
+static double rating_of(const struct hope *h, const struct plan_place *at)
+{
+    return score_rating(h->p, at->node->devices[at->device[0]].model);
+}
+
+static bool pays(const struct hope *h, double wait_ms, double rating)
+{
+    double there = wait_ms + h->left_ms / rating;
+
+    return h->here_ms > (1 - h->p->policy.burst_margin) * there;
+}
+
+/* How long it runs, and until when it would wait for the best device there is;
+ * false: not at all.
+ */
+static bool look_at(struct hope *h, double best)
+{
+    const struct plan_item *i = h->i;
+    uint64_t over = i->since_ms + h->p->policy.patience_ms;
+    double keep = 1 - h->p->policy.burst_margin, most = HUGE_VAL;
+    struct guess g;
+
+    predict_guess(h->p->predict, &i->sig, i->run_ms, (double) i->progress,
+                  &g);
+    if (g.seen == 0 || g.mid_ms <= i->run_ms || over <= h->p->now_ms)
+        return false;
+    h->left_ms = (double) (g.mid_ms - i->run_ms);
+    h->here_ms = h->left_ms / score_rating(h->p, h->here);
+    if (!pays(h, 0, best))
+        return false;
+    if (keep > 0)
+        most = h->here_ms / keep - h->left_ms / best;
+    h->until_ms = over;
+    if (most < (double) (over - h->p->now_ms))
+        h->until_ms = h->p->now_ms + (uint64_t) most;
+    return h->until_ms > h->p->now_ms;
+}
+
+/* ---- who is before it? ---- */
+
+static bool wants_better(const struct hope *h, const struct shape *s)
+{
+    for (uint32_t k = 0; k < s->nparts; k++)
+        if (s->parts[k].devices > 0 && (s->parts[k].models & h->better))
+            return true;
+    return false;
+}
+
+static uint64_t queue_wants(const struct hope *h, const struct queue *q)
+{
+    const struct plan_item *head = keyed_top(&q->items);
+
+    if (head == h->i || !item_before(h->p, head, h->i) ||
+        tenant_barred(q->tenant, q->shape->gpu_milli))
+        return 0;
+    return q->items.count * q->shape->gpu_milli;
+}
+
+/* All of a queue whose head is before it count; no more than `enough`. */
+static uint64_t wanted(const struct hope *h, uint64_t enough)
+{
+    const struct plan *p = h->p;
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < p->nshapes && sum < enough; k++) {
+        const struct shape *s = p->shapes[k];
+
+        if (!s->queues || s->gpu_milli == 0 || !wants_better(h, s))
+            continue;
+        for (const struct queue *q = s->queues; q && sum < enough;
+             q = q->next)
+            sum += queue_wants(h, q);
+    }
+    return sum;
+}
+
+/* ---- when is a better one free? ---- */
+
+/* From some number on models share a bit: then one more is looked at. */
+static uint64_t better_than(const struct plan *p, uint16_t here)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t m = 0; m < p->nmodels; m++)
+        if (score_better(p, (uint16_t) m, here))
+            bits |= UINT64_C(1) << (m < MODELS_LAST ? m : MODELS_LAST);
+    return bits;
+}
+
+/* The first open nodes of each family that has a better device. */
+static uint32_t candidates(const struct hope *h, struct plan_node ***ret)
+{
+    const struct pool *o = h->p->pool;
+    struct plan_node **list = mem_array((size_t) o->nfamilies * NODES + 1,
+                                        sizeof(*list));
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < o->nfamilies; k++) {
+        struct family *f = o->families[k];
+        uint32_t taken = 0;
+
+        if (!place_family(f, h->i->shape->parts) || !(f->models & h->better))
+            continue;
+        pool_ready(f);
+        for (uint32_t m = 0; m < f->nnodes && taken < NODES; m++)
+            if (f->nodes[m]->open) {
+                list[n++] = f->nodes[m];
+                taken++;
+            }
+    }
+    *ret = list;
+    return n;
+}
+
+static uint64_t devices_of(struct plan_node *const *nodes, uint32_t n)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        sum += nodes[k]->ndevices;
+    return sum;
+}
+
+/* Of what comes free others get the first; of the rest, where it ends first.
+ * What is free already is not what it waits for: it was not chosen.
+ */
+static bool choose(const struct hope *h, const struct slots *s,
+                   struct burst *ret)
+{
+    uint64_t own = h->i->shape->gpu_milli;
+    uint64_t skip = (h->ahead + own - 1) / own;
+    double best = HUGE_VAL;
+
+    for (uint32_t k = 0; k < s->count; k++) {
+        const struct slot *slot = &s->list[k];
+        uint16_t model = slot->place.node->devices[slot->place.device[0]]
+                             .model;
+        double wait = (double) (slot->at_ms - h->p->now_ms), ends;
+
+        if (slot->at_ms > h->until_ms)
+            break;
+        if (!score_better(h->p, model, h->here))
+            continue;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        ends = wait + h->left_ms / rating_of(h, &slot->place);
+        if (slot->at_ms == h->p->now_ms || ends >= best ||
+            !pays(h, wait, rating_of(h, &slot->place)))
+            continue;
+        best = ends;
+        *ret = (struct burst) {
+            .here = h->here, .there = model, .free_ms = slot->at_ms,
+            .later_ms = h->here_ms > ends ? (uint64_t) (h->here_ms - ends)
+                                          : 0,
+        };
+    }
+    return best < HUGE_VAL;
+}
+
+static bool finds_better(const struct hope *h, struct plan_node *const *nodes,
+                         uint32_t n, struct burst *ret)
+{
+    const struct shape *shape = h->i->shape;
+    uint32_t most = (uint32_t) (h->ahead / shape->gpu_milli + 2);
+    struct slots slots = { 0 };
+    struct paper pa;
+    bool found;
+
+    paper_init(&pa, h->p, h->i, nodes, n);
+    for (uint32_t k = 0; k < n; k++)
+        if (!pa.nodes[k].barred)
+            slots_of(&pa, &pa.nodes[k], shape, 0, most, &slots);
+    paper_free(&pa);
+    slots_sort(&slots);
+    found = choose(h, &slots, ret);
+    free(slots.list);
+    return found;
+}
+
+bool burst_waits(struct plan *p, const struct plan_item *i,
+                 const struct plan_place *place, struct burst *ret)
+{
+    struct hope h = { .p = p, .i = i };
+    autofree struct plan_node **nodes = NULL;
+    double best;
+    uint64_t all;
+    uint32_t n;
+
+    if (place->ndevices == 0 || !i->shape->simple || i->promoted ||
+        i->state != ITEM_WAITING)
+        return false;
+    h.here = place->node->devices[place->device[0]].model;
+    best = score_best(p, h.here);
+    if (best <= 0 || !look_at(&h, best))
+        return false;
+    h.better = better_than(p, h.here);
+    n = candidates(&h, &nodes);
+    all = devices_of(nodes, n) * 1000;
+    h.ahead = wanted(&h, all);
+    return h.ahead < all && finds_better(&h, nodes, n, ret);
+}
