@@ -142,6 +142,7 @@ struct plan_tenant {
     uint64_t quota_milli, max_milli;
     bool stopped;
     uint64_t held_milli;               /* of it and all below */
+    uint64_t off_milli;                /* victim.c: ... gone on paper */
     uint32_t wanting;                  /* likewise: items in line for devices */
     uint64_t idle, idle_mark;          /* see struct plan_waited */
     double usage;                      /* decayed device-ms, at usage_ms */

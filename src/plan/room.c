@@ -310,7 +310,8 @@ void room_gone(struct plan *p, struct plan_item *v)
         uint32_t k = find_victim(c, v);
 
         if (k < c->nvictims)
-            c->victims[k] = c->victims[--c->nvictims];
+            memmove(&c->victims[k], &c->victims[k + 1],
+                    (--c->nvictims - k) * sizeof(*c->victims));
     }
 }
 
@@ -533,11 +534,20 @@ static bool is_open(const struct plan_place *at)
     return at->node->open;
 }
 
-static bool open_all(const struct claim *c)
+/* Would it be decided again?  Nobody more is told to leave for one that may not
+ * start then, or by a rule that holds no more.
+ */
+static bool still_holds(const struct plan *p, const struct claim *c)
 {
     for (uint32_t k = 0; k < c->nplaces; k++)
         if (!is_open(&c->places[k]))
             return false;
+    if (c->nvictims > 0 && item_waits(c->claimant) &&
+        tenant_barred(c->claimant->tenant, c->claimant->shape->gpu_milli))
+        return false;
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        if (c->victims[k].item->state == ITEM_RUNNING)
+            return victim_still(p, c->claimant, &c->victims[k]);
     return true;
 }
 
@@ -616,7 +626,7 @@ bool room_next(struct plan *p, struct plan_decision *ret)
 
     for (; c; c = next) {
         next = c->next;
-        if (!open_all(c)) {
+        if (!still_holds(p, c)) {
             drop_claim(p, c);
             next = p->rooms->claims;   /* others may have gone with it */
             continue;

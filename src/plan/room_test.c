@@ -396,8 +396,86 @@ static void test_roams(void)
     plan_free(b->p);
 }
 
+/* Two have to go for one; the first has, and now that is another question. */
+static struct plan_item *half_way(struct bed *b, struct plan_item **ret_second)
+{
+    struct plan_item *low[2], *high;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, false);
+    low[0] = BED(.milli = 1000);
+    low[1] = BED(.milli = 1000);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    high = BED(.milli = 2000, .priority = 1);
+    for (unsigned k = 0; k < 2; k++) {
+        struct plan_decision d;
+
+        ok(plan_next(b->p, &d) && d.what == PLAN_EVICT &&
+           d.claimant == high, "both are to go");
+        *ret_second = d.item == low[0] ? low[1] : low[0];
+        if (k == 0) {
+            plan_leaving(b->p, d.item, high);
+            plan_left(b->p, d.item, true, 0);
+        } else {
+            *ret_second = d.item;
+        }
+    }
+    return high;
+}
+
+static void test_claim_off(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *high, *second;
+
+    high = half_way(b, &second);
+    plan_reprioritise(b->p, second, 1);
+    bed_run(b);
+    ok(bed_runs(second) && !bed_runs(high),
+       "nobody goes for one that is no more important now");
+    plan_free(b->p);
+    high = half_way(b, &second);
+    b->t = bed_tenant(b, "t", 0, 0, 1000);
+    bed_run(b);
+    ok(bed_runs(second) && !bed_runs(high),
+       "nobody goes for one that may not start");
+    plan_free(b->p);
+}
+
+/* Of two that the guest has beyond its guarantee, only one goes: with the first
+ * it is within it.
+ */
+static void test_quota_of_several(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_tenant *owner, *guest;
+    struct plan_item *g[2], *mine;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, false);
+    owner = bed_tenant(b, "owner", 0, 2000, 0);
+    guest = bed_tenant(b, "guest", 0, 1000, 0);
+    for (unsigned k = 0; k < 2; k++)
+        g[k] = BED(.milli = 1000, .t = guest);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    mine = BED(.milli = 2000, .t = owner);
+    bed_run(b);
+    ok(bed_runs(g[0]) && bed_runs(g[1]) && !bed_runs(mine),
+       "what is guaranteed to both goes to neither");
+    plan_end(b->p, mine, false);
+    mine = BED(.milli = 1000, .t = owner);
+    bed_run(b);
+    ok(bed_runs(g[0]) != bed_runs(g[1]) && bed_runs(mine),
+       "what one has beyond it goes back");
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_claim_off();
+    test_quota_of_several();
     test_priority();
     test_min_run();
     test_in_vain();

@@ -75,6 +75,7 @@ static void take_off(struct hunt *s, const struct option *o)
     };
     step->loss = o->loss;
     o->item->picked = true;
+    victim_off(&s->ask, o->item, true);
     paper_give_item(&s->paper, o->item);
     if (o->how == YIELD_SUSPEND)
         paper_park(&s->paper, o->item, true);
@@ -90,6 +91,7 @@ static void put_back(struct hunt *s, uint32_t k)
         paper_park(&s->paper, o->victim.item, false);
     paper_take_item(&s->paper, o->victim.item);
     o->victim.item->picked = false;
+    victim_off(&s->ask, o->victim.item, false);
     memmove(o, o + 1, (--s->nsteps - k) * sizeof(*o));
 }
 
@@ -315,8 +317,39 @@ static bool enough(const struct hunt *s, const struct paper_node *at,
     return milli >= q->need.gpu_milli && cpu >= (int64_t) q->need.cpu_milli;
 }
 
-/* Takes them off in order until the rank fits, then puts back who was not in
- * the way, the greatest loss first, and finds places for those who move.
+/* Those before it are gone: may it be asked as well? */
+static bool may_go_too(const struct hunt *s, struct option *o)
+{
+    if (!s->p->fair || o->cause == EVICT_PRIORITY || o->cause == EVICT_MOVE)
+        return true;
+    return victim_may(&s->ask, o->item, o);
+}
+
+/* Puts back who is not in the way, the greatest loss first.  The others stay in
+ * their order: whether one may be asked depends on those before it.
+ */
+static void spare(struct hunt *s, struct paper_node *at, uint32_t part,
+                  uint32_t from, struct plan_place *ret)
+{
+    for (uint32_t k = s->nsteps; k-- > from;) {
+        const struct step was = s->steps[k];
+        struct option o = {
+            .item = was.victim.item, .loss = was.loss,
+            .cause = was.victim.cause, .how = was.victim.how,
+        };
+
+        put_back(s, k);
+        if (paper_fits(&s->paper, at, s->i->shape, part, ret))
+            continue;
+        take_off(s, &o);
+        memmove(&s->steps[k + 1], &s->steps[k],
+                (s->nsteps - 1 - k) * sizeof(was));
+        s->steps[k] = was;
+    }
+}
+
+/* Takes them off in order until the rank fits, without those that turn out not
+ * to be in the way, and finds places for those who move.
  */
 static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
                   struct plan_place *ret)
@@ -329,21 +362,14 @@ static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
     if (!enough(s, at, part, options, n))
         return false;
     for (uint32_t k = 0; k < n && !fits; k++) {
+        if (!may_go_too(s, &options[k]))
+            continue;
         take_off(s, &options[k]);
         fits = paper_fits(&s->paper, at, shape, part, ret);
     }
-    for (uint32_t k = s->nsteps; fits && k-- > from;) {
-        struct option o = {
-            .item = s->steps[k].victim.item, .loss = s->steps[k].loss,
-            .cause = s->steps[k].victim.cause, .how = s->steps[k].victim.how,
-        };
-
-        put_back(s, k);
-        if (!paper_fits(&s->paper, at, shape, part, ret))
-            take_off(s, &o);
-    }
     if (!fits)
         return false;
+    spare(s, at, part, from, ret);
     (void) paper_fits(&s->paper, at, shape, part, ret);
     paper_take(&s->paper, shape, ret);
     resettle(s, from, at);
@@ -437,6 +463,24 @@ static struct paper_node *cheapest(struct hunt *s, uint32_t part)
     return best;
 }
 
+/* Whom earlier ranks have asked leaves fewer that may be asked, so that a node may
+ * cost more by now than it did: as long as that is so, another one is.
+ */
+static struct paper_node *cheapest_now(struct hunt *s, uint32_t part)
+{
+    for (;;) {
+        struct paper_node *at = cheapest(s, part);
+        double was = at ? at->cost : 0;
+
+        if (!at || !s->p->fair || s->nsteps == 0)
+            return at;
+        at->cost = cost_here(s, at, part);
+        at->stale = false;             /* by trying it */
+        if (at->cost <= was)
+            return at;
+    }
+}
+
 /* Each rank where its state is. */
 static bool fill_back(struct hunt *s)
 {
@@ -461,7 +505,7 @@ static bool fill(struct hunt *s)
         for (uint32_t k = 0; k < s->paper.count; k++)
             s->paper.nodes[k].stale = true;
         for (uint32_t rank = 0; rank < shape->parts[part].count; rank++) {
-            struct paper_node *at = cheapest(s, part);
+            struct paper_node *at = cheapest_now(s, part);
 
             if (!at)
                 return false;
@@ -510,6 +554,7 @@ static void take_victims(struct hunt *s)
         s->claim->victims[s->claim->nvictims++] = s->steps[k].victim;
         s->claim->loss += s->steps[k].loss;
         s->steps[k].victim.item->picked = false;
+        victim_off(&s->ask, s->steps[k].victim.item, false);
     }
 }
 

@@ -52,15 +52,28 @@ double victim_loss(const struct plan *p, const struct plan_item *v,
 
 /* ---- what tenants and levels allow ---- */
 
-/* One within its own guarantee is not over that of those above. */
+/* One within its own guarantee is not over that of those above.  Who was asked
+ * before, in the same search, is gone by then.
+ */
 bool victim_over_quota(const struct plan_tenant *t)
 {
-    if (t->quota_milli > 0 && t->held_milli <= t->quota_milli)
+    if (t->quota_milli > 0 && t->held_milli - t->off_milli <= t->quota_milli)
         return false;
     for (; t; t = t->parent)
-        if (t->held_milli > t->quota_milli)
+        if (t->held_milli - t->off_milli > t->quota_milli)
             return true;
     return false;
+}
+
+void victim_off(struct ask *a, const struct plan_item *v, bool off)
+{
+    struct plan_tenant *t = v->tenant;
+
+    if (!a->p->fair || v->held_milli == 0)
+        return;
+    for (; t; t = t->parent)
+        t->off_milli += off ? v->held_milli : 0 - v->held_milli;
+    a->number = ++a->p->rooms->asks;
 }
 
 struct ask victim_ask(const struct plan *p, const struct plan_item *i)
@@ -179,6 +192,27 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
         .cause = cause, .how = how,
     };
     return true;
+}
+
+bool victim_still(const struct plan *p, const struct plan_item *i,
+                  const struct victim *v)
+{
+    const struct plan_item *o = v->item;
+
+    if (v->how == YIELD_SUSPEND && victim_how(o) != YIELD_SUSPEND)
+        return false;
+    if (v->cause == EVICT_MOVE)
+        return p->policy.move;
+    if (o->room_slot == 0 || o->priority > i->priority)
+        return false;
+    if (v->cause == EVICT_PRIORITY)
+        return o->priority < i->priority;
+    if (v->cause == EVICT_TURN)
+        return p->policy.turns == TURNS_CHECKPOINT ||
+               (p->policy.turns != TURNS_OFF && v->how == YIELD_SUSPEND);
+    return p->policy.reclaim && (v->how != YIELD_KILL || p->policy.kill) &&
+           tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
+           victim_over_quota(o->tenant);
 }
 
 bool room_may_go(const struct plan *p, const struct plan_item *i,

@@ -34,6 +34,15 @@ struct ask victim_ask(const struct plan *p, const struct plan_item *i);
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
 /* More than is guaranteed to it, or to those above it. */
 bool victim_over_quota(const struct plan_tenant *t);
+/* On paper v is gone, or there again: what its tenant has more than it is
+ * guaranteed is less.
+ */
+void victim_off(struct ask *a, const struct plan_item *v, bool off);
+/* It was decided that v goes for i.  Is it still allowed?  The policy, priorities,
+ * quotas and memory may be others by now; whose turn it was is not asked again.
+ */
+bool victim_still(const struct plan *p, const struct plan_item *i,
+                  const struct victim *v);
 enum lend victim_lend(const struct plan_item *v);
 /* ... one of that level, to one that waits and has the level `own` but for its
  * patience?
