@@ -22,7 +22,7 @@ struct held {
 struct check {
     const struct plan *p;
     struct held *held;                 /* by plan_node.index */
-    uint32_t *refs, *waiting;          /* by shape.index */
+    uint32_t *refs, *kept, *waiting;   /* by shape.index */
     uint64_t *milli;                   /* by plan_tenant.index */
     uint32_t *items, *wanting;
     size_t nwaiting, nitems, nrunning;
@@ -111,6 +111,8 @@ static int check_item(struct check *c, const struct plan_item *i)
 {
     c->nitems++;
     c->refs[i->shape->index]++;
+    if (i->whole)
+        c->kept[i->whole->index]++;
     c->items[i->tenant->index]++;
     if (waits(i)) {
         c->nwaiting++;
@@ -335,6 +337,7 @@ static int check_shapes(struct check *c)
         const struct shape *s = c->p->shapes[k];
 
         if (s->index != k || s->refs != c->refs[k] ||
+            s->kept != c->kept[k] ||
             s->waiting != c->waiting[k])
             return err_set(c->err, EPROTO, "shape %u: %u items, %u wait; "
                            "kept are %u, %u", k, c->refs[k], c->waiting[k],
@@ -395,6 +398,7 @@ int plan_check(const struct plan *p, struct err *err)
         devices += p->nodes[k] ? p->nodes[k]->ndevices : 0;
     }
     c.refs = mem_array(p->nshapes + 1, sizeof *c.refs);
+    c.kept = mem_array(p->nshapes + 1, sizeof *c.kept);
     c.waiting = mem_array(p->nshapes + 1, sizeof *c.waiting);
     c.milli = mem_array(p->ntenants + 1, sizeof *c.milli);
     c.items = mem_array(p->ntenants + 1, sizeof *c.items);
@@ -403,6 +407,7 @@ int plan_check(const struct plan *p, struct err *err)
     free(c.held);
     free(device);
     free(c.refs);
+    free(c.kept);
     free(c.waiting);
     free(c.milli);
     free(c.items);

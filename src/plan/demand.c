@@ -61,7 +61,7 @@ enum demand line_demand(struct plan *p, bool cpus)
             (demand == DEMAND_STUCK && !may_look(s)))
             continue;
         i = wants(s);
-        if (!i || line_never(p, s, i))
+        if (!i || line_never(p, s))
             continue;
         demand = DEMAND_STUCK;
         if (may_look(s) && place_may_fit(p, s) &&

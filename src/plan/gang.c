@@ -251,7 +251,9 @@ static bool fill(struct gang *g, const struct scope *c)
     const struct shape *s = g->s->shape;
 
     for (uint32_t k = 0; k < s->nparts; k++) {
-        if (fill_part(g, c, k, s->parts[k].count) == s->parts[k].count)
+        uint32_t part = s->by_size[k], count = s->parts[part].count;
+
+        if (fill_part(g, c, part, count) == count)
             continue;
         empty(g);
         return false;

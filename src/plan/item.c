@@ -448,6 +448,31 @@ static void park(struct plan *p, const struct plan_item *i, bool on)
     }
 }
 
+void item_shrink(struct plan *p, struct plan_item *i)
+{
+    struct shape *s;
+
+    if (i->shape->simple)
+        return;
+    s = shape_of(p, i->shape, i->places, i->nplaces);
+    if (s == i->shape) {
+        shape_put(p, s);
+        return;
+    }
+    i->whole = i->shape;
+    shape_keep(p, i->whole);
+    i->shape = s;
+}
+
+static void item_restore(struct plan *p, struct plan_item *i)
+{
+    if (!i->whole)
+        return;
+    shape_put(p, i->shape);
+    i->shape = take(i->whole);
+    shape_back(p, i->shape);
+}
+
 /* Takes all places, or none. */
 static int take_all(struct plan *p, const struct shape *s,
                     const struct plan_place *places, uint32_t n,
@@ -526,6 +551,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     copy = mem_dup(places, n * sizeof(*places));
     if (item_waits(i))
         leave_line(p, i);
+    item_restore(p, i);
     for (uint32_t k = 0; lacked && k < i->nplaces; k++)
         line_room(p, i->places[k].node);   /* its state is there no more */
     free(i->places);
@@ -638,7 +664,9 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     if (suspended)
         park(p, i, true);
     say_room(p, i, claimant);
-    if (!suspended)
+    if (suspended)
+        item_shrink(p, i);
+    else
         forget_places(i);
     i->since_ms = p->now_ms;
     join(p, i, 0);
@@ -663,6 +691,7 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
     i->tenant->items--;
     p->items--;
     list_unlink(p->all, i);
+    item_restore(p, i);
     shape_put(p, i->shape);
     forget_places(i);
     free(i);

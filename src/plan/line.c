@@ -664,12 +664,11 @@ static bool make_room(struct plan *p, struct queue *q,
     return false;
 }
 
-/* Can it never start?  Good until a node of another kind comes. */
-bool line_never(const struct plan *p, struct shape *s,
-                const struct plan_item *i)
+/* Does it fit nowhere, all being empty?  Good until nodes come or go. */
+bool line_never(const struct plan *p, struct shape *s)
 {
     if (s->never_at != p->pool->changes) {
-        s->never = plan_never(p, i) != REASON_NONE;
+        s->never = never_shape(p, s) != REASON_NONE;
         s->never_at = p->pool->changes;
     }
     return s->never;
@@ -737,7 +736,7 @@ bool line_next(struct plan *p, struct plan_decision *ret)
         }
         if (q->parked == PARKED_NOT && make_room(p, q, ret))
             return true;
-        promised = head->promoted && !line_never(p, q->shape, head) &&
+        promised = head->promoted && !line_never(p, q->shape) &&
                    promise_for(p, head);
         stand_back(p, q, fits);
         if (promised)

@@ -87,9 +87,8 @@ struct line {
     uint64_t second;                   /* of the last look at shares */
 };
 
-/* Can it never start?  Kept with the shape. */
-bool line_never(const struct plan *p, struct shape *s,
-                const struct plan_item *i);
+/* Does it fit nowhere, all being empty?  Kept with the shape. */
+bool line_never(const struct plan *p, struct shape *s);
 
 /* The benches of the band in order, whose turn is first first. */
 void line_sort(const struct plan *p, struct band *band);

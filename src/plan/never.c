@@ -71,13 +71,16 @@ static uint64_t pool_ranks(const struct plan *p, const struct part *q,
     return ranks;
 }
 
-static enum plan_reason_code shape_never(const struct plan *p,
+static enum plan_reason_code pool_never(const struct plan *p,
                                          const struct shape *s, uint32_t pool)
 {
     for (uint32_t k = 0; k < s->nparts; k++) {
         enum plan_reason_code c = REASON_NO_NODE;
-        uint64_t ranks = pool_ranks(p, &s->parts[k], pool, &c);
+        uint64_t ranks;
 
+        if (s->parts[k].count == 0)
+            continue;
+        ranks = pool_ranks(p, &s->parts[k], pool, &c);
         if (c != REASON_NONE)
             return c;
         if (ranks < s->parts[k].count)
@@ -86,18 +89,25 @@ static enum plan_reason_code shape_never(const struct plan *p,
     return REASON_NONE;
 }
 
+enum plan_reason_code never_shape(const struct plan *p, const struct shape *s)
+{
+    enum plan_reason_code c = pool_never(p, s, UINT32_MAX);
+    bool one = false;
+
+    if (c != REASON_NONE || !s->one_pool)
+        return c;
+    for (uint32_t k = 0; k < p->pool->npools && !one; k++)
+        one = pool_never(p, s, k) == REASON_NONE;
+    return one ? REASON_NONE : REASON_NEVER_GANG;
+}
+
 enum plan_reason_code plan_never(const struct plan *p,
                                  const struct plan_item *i)
 {
-    enum plan_reason_code c = shape_never(p, i->shape, UINT32_MAX);
-    bool one = false;
+    enum plan_reason_code c = never_shape(p, i->shape);
 
-    if (c != REASON_NONE)
-        return c;
     for (const struct plan_tenant *t = i->tenant; t; t = t->parent)
-        if (t->max_milli < i->shape->gpu_milli)
+        if (c == REASON_NONE && t->max_milli < i->shape->gpu_milli)
             return REASON_NEVER_QUOTA;
-    for (uint32_t k = 0; i->shape->one_pool && k < p->pool->npools; k++)
-        one |= shape_never(p, i->shape, k) == REASON_NONE;
-    return i->shape->one_pool && !one ? REASON_NEVER_GANG : REASON_NONE;
+    return c;
 }

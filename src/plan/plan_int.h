@@ -60,9 +60,11 @@ struct part {
 struct shape {
     uint64_t hash;
     struct shape *next;                /* in the same bucket */
-    uint32_t refs;
+    uint32_t refs;                     /* items that have it */
+    uint32_t kept;                     /* ... that will have it again */
     uint32_t nparts;
     struct part *parts;
+    uint32_t *by_size;                 /* parts: the hardest to place first */
     enum plan_near near;
     bool one_pool;
     uint32_t ranks;                    /* least, of all parts */
@@ -163,6 +165,8 @@ struct plan_tenant {
 struct plan_item {
     struct plan_item *next, *prev;     /* in plan.all */
     struct shape *shape;
+    struct shape *whole;               /* suspended: what it began with, if it
+                                          goes on with other ranks; or NULL */
     struct plan_tenant *tenant;
     void *owner;
     int16_t priority;
@@ -254,7 +258,13 @@ void pool_item_remove(struct plan_node *n, struct plan_item *i);
 
 /* shape.c */
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);
+/* ... with exactly these ranks, no more and no fewer of any part. */
+struct shape *shape_of(struct plan *p, const struct shape *s,
+                       const struct plan_place *places, uint32_t n);
 void shape_put(struct plan *p, struct shape *s);
+/* The item has another one for now, and will want this one back. */
+void shape_keep(struct plan *p, struct shape *s);
+void shape_back(struct plan *p, struct shape *s);
 void shapes_free(struct plan *p);
 void shape_models(struct plan *p);                 /* plan.models has grown */
 bool need_matches_device(const struct plan *p, const struct device *d,
@@ -322,6 +332,10 @@ int tenant_order(const struct plan *p, struct plan_tenant *a,
                  struct plan_tenant *b);
 void tenants_changed(struct plan *p);              /* or the policy did */
 
+/* never.c: does it fit nowhere, all being open and empty?  REASON_NONE: no. */
+enum plan_reason_code never_shape(const struct plan *p,
+                                  const struct shape *s);
+
 /* line.c */
 void line_init(struct plan *p);
 void line_free(struct plan *p);
@@ -329,7 +343,7 @@ void line_add(struct plan *p, struct plan_item *i);
 void line_remove(struct plan *p, struct plan_item *i);
 void line_rebuild(struct plan *p);                 /* how tenants share changed */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
-void line_took(struct plan *p);                    /* room was taken */
+void line_took(struct plan *p);                    /* there is less room */
 void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
 /* The next start, or the next eviction for one that cannot start otherwise.
  * Its places are p->next.
@@ -434,11 +448,15 @@ uint64_t items_wake_ms(const struct plan *p);            /* ... next */
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,
                       uint32_t n);
 
-/* Bytes that the rank leaves in the node's memory when it is suspended. */
 void item_policy(struct plan *p, struct plan_item *i);   /* it has changed */
 /* It waits for a better device, and looks again then. */
 void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms);
 uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i);
+/* It is suspended and goes on with the ranks that it has, not with those that
+ * it began with: some may have ended, and an elastic one may have had more.
+ */
+void item_shrink(struct plan *p, struct plan_item *i);
+/* Bytes that the rank leaves in the node's memory when it is suspended. */
 uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at);
 /* ... all ranks of one that is, there: free once it goes on. */
 uint64_t item_parked(const struct plan_item *i, const struct plan_node *n);

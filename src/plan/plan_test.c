@@ -80,6 +80,54 @@ static void test_rank_ends(void)
     plan_free(b->p);
 }
 
+/* Two small ranks would go together to the node that the large one needs. */
+static void test_hardest_first(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *set;
+
+    bed_open(b);
+    (void) bed_node(b, "a", 3, false, false);
+    (void) bed_node(b, "b", 1, false, false);
+    (void) bed_node(b, "c", 1, false, false);
+    set = BED(.milli = 1000, .ranks = 2, .beside = 3000);
+    bed_run(b);
+    ok(bed_runs(set), "the part that is hardest to place goes first");
+    plan_free(b->p);
+}
+
+/* One that was suspended goes on with the ranks that it had. */
+static void test_goes_on(bool roams)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang, *high;
+    const struct plan_place *places;
+    struct err err = { 0 };
+
+    bed_open(b);
+    (void) bed_node(b, "n", 3, true, roams);
+    gang = BED(.milli = 1000, .ranks = 3);
+    bed_run(b);
+    plan_gave(b->p, gang, 1);
+    bed_wait(b, 6 * MINUTE);
+    high = BED(.milli = 3000, .priority = 1, .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(bed_runs(high) && plan_state(gang) == ITEM_SUSPENDED,
+       "two of three ranks are suspended");
+    plan_end(b->p, high, true);
+    high = BED(.milli = 1000, .priority = 1, .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(bed_runs(high) && bed_runs(gang) && plan_places(gang, &places) == 2,
+       "they go on where two fit");
+    plan_leaving(b->p, gang, NULL);
+    plan_left(b->p, gang, false, 0);
+    ok(plan_check(b->p, &err) == 0, "all is well %s", err.text);
+    plan_end(b->p, high, true);
+    bed_run(b);
+    ok(plan_places(gang, &places) == 3, "from the start there are three");
+    plan_free(b->p);
+}
+
 static void test_learns(void)
 {
     struct bed bed, *b = &bed;
@@ -132,6 +180,9 @@ int main(void)
     test_work();
     test_busy();
     test_rank_ends();
+    test_hardest_first();
+    test_goes_on(false);
+    test_goes_on(true);
     test_learns();
     test_usage();
     test_names();

@@ -553,6 +553,8 @@ void plan_node_open(struct plan *p, struct plan_node *n, bool open)
     if (open) {
         pool_gave(p, n);
         line_room(p, n);
+    } else {
+        line_took(p);
     }
 }
 
@@ -571,6 +573,8 @@ void plan_device_open(struct plan *p, struct plan_node *n, uint32_t device,
     if (open) {
         pool_gave(p, n);
         line_room(p, n);
+    } else {
+        line_took(p);
     }
 }
 
@@ -601,6 +605,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     p->pool->live--;
     p->pool->changes++;
     line_cpus(p);
+    line_took(p);
     p->bytes -= sizeof *n + n->ndevices * sizeof(*n->devices);
     node_free(n);
 }

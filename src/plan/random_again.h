@@ -115,6 +115,8 @@ static void park_again(struct world *w, struct again *a, unsigned k)
                   (int64_t) item_bytes(j, &j->places[r]),
                   j->shape->parts[list[r].part].need.gpu_milli);
     }
+    if (j->nplaces > 0)
+        item_shrink(a->q, j);
 }
 
 /* It stands where it stood since then. */

@@ -108,15 +108,31 @@ static void judge_place(struct world *w, const struct titem *t,
         WRONG(w, "start of %" PRIu64 ": devices too small", t->spec.order);
 }
 
+static uint32_t ranks_of(const struct plan_place *list, uint32_t n,
+                         uint32_t part)
+{
+    uint32_t ranks = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        ranks += list[k].part == part;
+    return ranks;
+}
+
+/* One that was suspended goes on with the ranks that it had: those that ended
+ * before have nothing to go on with, and no other was there.
+ */
 static void judge_whole(struct world *w, const struct titem *t,
                         const struct plan_decision *d)
 {
-    for (uint32_t q = 0; q < t->spec.nparts; q++) {
-        uint32_t ranks = 0;
+    const struct plan_place *had;
+    uint32_t n = plan_places(t->i, &had);
 
-        for (uint32_t k = 0; k < d->nplaces; k++)
-            ranks += d->places[k].part == q;
-        if (ranks < t->parts[q].count || ranks > t->parts[q].max)
+    for (uint32_t q = 0; q < t->spec.nparts; q++) {
+        uint32_t ranks = ranks_of(d->places, d->nplaces, q);
+        uint32_t least = n ? ranks_of(had, n, q) : t->parts[q].count;
+        uint32_t most = n ? least : t->parts[q].max;
+
+        if (ranks < least || ranks > most)
             WRONG(w, "start of %" PRIu64 ": %u ranks of part %u",
                   t->spec.order, ranks, q);
     }

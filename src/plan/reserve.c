@@ -50,7 +50,7 @@ void promises_free(struct plan *p)
 
 /* ---- the earliest places ---- */
 
-/* All ranks of a part as early as possible; nodes of an earlier part are out. */
+/* All ranks of a part as early as possible. */
 static bool fill_part(struct paper *pa, const struct plan_item *i,
                       uint32_t part, struct reservation *r)
 {
@@ -68,7 +68,6 @@ static bool fill_part(struct paper *pa, const struct plan_item *i,
         const struct slot *slot = &slots.list[k];
 
         r->places[r->nplaces++] = slot->place;
-        paper_find(pa, slot->place.node)->barred = true;
         if (slot->at_ms > r->start_ms)
             r->start_ms = slot->at_ms;
     }
@@ -80,13 +79,18 @@ static bool fill(struct plan *p, const struct plan_item *i,
                  struct plan_node *const *nodes, uint32_t n,
                  struct reservation *r)
 {
-    struct paper pa;
+    const struct shape *s = i->shape;
     bool found = true;
 
-    paper_init(&pa, p, i, nodes, n);
-    for (uint32_t part = 0; part < i->shape->nparts && found; part++)
-        found = fill_part(&pa, i, part, r);
-    paper_free(&pa);
+    for (uint32_t k = 0; k < s->nparts && found; k++) {
+        struct paper pa;
+
+        paper_init(&pa, p, i, nodes, n);
+        for (uint32_t m = 0; m < r->nplaces; m++)
+            paper_take(&pa, s, &r->places[m]);
+        found = fill_part(&pa, i, s->by_size[k], r);
+        paper_free(&pa);
+    }
     return found;
 }
 
@@ -286,15 +290,6 @@ static bool on_reserved(const struct reservation *r,
     return false;
 }
 
-/* One with several ranks on the node stands there several times. */
-static bool met_before(const struct plan_node *n, uint32_t m)
-{
-    for (uint32_t k = 0; n->items[m]->nplaces > 1 && k < m; k++)
-        if (n->items[k] == n->items[m])
-            return true;
-    return false;
-}
-
 /* Is it predicted to be off the reserved devices in time?  It may also have a
  * share beside.
  */
@@ -324,7 +319,7 @@ static void lacks(const struct plan *p, const struct reservation *r,
     for (uint32_t m = 0; m < n->nitems; m++) {
         const struct plan_item *o = n->items[m];
 
-        for (uint32_t x = 0; !met_before(n, m) && x < o->nplaces; x++) {
+        for (uint32_t x = 0; !slots_met(n, m) && x < o->nplaces; x++) {
             const struct part *q = &o->shape->parts[o->places[x].part];
 
             if (o->places[x].node != n || !on_reserved(r, &o->places[x]) ||

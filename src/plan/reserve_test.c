@@ -288,8 +288,50 @@ static void test_one_pool(void)
     plan_free(b->p);
 }
 
+/* A gang on one node ends there once: what it leaves is promised once. */
+static void test_gang_ends_once(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang, *set;
+
+    bed_open(b);
+    bed_teach(b, "hour", 60 * MINUTE, 2);
+    (void) bed_node(b, "n", 2, false, false);
+    plan_node_open(b->p, bed_node(b, "m", 2, false, false), false);
+    gang = BED(.milli = 1000, .ranks = 2, .like = "hour");
+    bed_run(b);
+    ok(bed_runs(gang), "a gang runs");
+    set = BED(.milli = 1000, .ranks = 4, .like = "hour");
+    bed_wait(b, 30 * MINUTE);
+    ok(!set->reserved, "nobody is promised a device twice");
+    plan_free(b->p);
+}
+
+/* Several parts may have their places on one node. */
+static void test_set(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *runs, *set;
+
+    bed_open(b);
+    bed_teach(b, "hour", 60 * MINUTE, 2);
+    (void) bed_node(b, "n", 4, false, false);
+    runs = BED(.milli = 1000, .yield = YIELD_NEVER, .like = "hour");
+    bed_run(b);
+    ok(bed_runs(runs), "one runs");
+    set = BED(.milli = 1000, .beside = 3000, .like = "hour");
+    bed_wait(b, 30 * MINUTE);
+    ok(set->reserved, "both parts are promised a place on the node");
+    plan_end(b->p, runs, true);
+    bed_run(b);
+    ok(bed_runs(set), "and start there");
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_gang_ends_once();
+    test_set();
     test_backfill();
     test_priority();
     test_none();

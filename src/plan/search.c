@@ -501,7 +501,9 @@ static bool fill(struct hunt *s)
 
     if (place_bound(s->i))
         return fill_back(s);
-    for (uint32_t part = 0; part < shape->nparts; part++) {
+    for (uint32_t m = 0; m < shape->nparts; m++) {
+        uint32_t part = shape->by_size[m];
+
         for (uint32_t k = 0; k < s->paper.count; k++)
             s->paper.nodes[k].stale = true;
         for (uint32_t rank = 0; rank < shape->parts[part].count; rank++) {

@@ -28,26 +28,40 @@ static uint64_t mix_texts(uint64_t h, const char *const *list, uint32_t n)
     return h;
 }
 
+/* What is to be interned: `had`: with exactly so many ranks of each part, or
+ * none at all; NULL: as the parts say.
+ */
+struct wanted {
+    const struct plan_part *parts;
+    uint32_t nparts;
+    enum plan_near near;
+    bool one_pool;
+    const uint32_t *had;
+};
+
 /* At least one rank; no fewer at most than at least. */
-static uint32_t least(const struct plan_part *q)
+static uint32_t least(const struct wanted *w, uint32_t k)
 {
-    return q->count ? q->count : 1;
+    if (w->had)
+        return w->had[k];
+    return w->parts[k].count ? w->parts[k].count : 1;
 }
 
-static uint32_t most(const struct plan_part *q)
+static uint32_t most(const struct wanted *w, uint32_t k)
 {
-    return q->max > least(q) ? q->max : least(q);
+    if (w->had)
+        return w->had[k];
+    return w->parts[k].max > least(w, k) ? w->parts[k].max : least(w, k);
 }
 
-static uint64_t hash_of(const struct plan_item_spec *spec)
+static uint64_t hash_of(const struct wanted *w)
 {
-    uint64_t h = mix(spec->near, spec->one_pool);
+    uint64_t h = mix(w->near, w->one_pool);
 
-    for (uint32_t k = 0; k < spec->nparts; k++) {
-        const struct plan_part *q = &spec->parts[k];
-        const struct plan_need *n = &q->need;
+    for (uint32_t k = 0; k < w->nparts; k++) {
+        const struct plan_need *n = &w->parts[k].need;
 
-        h = mix(mix(mix(h, least(q)), most(q)), n->gpu_milli);
+        h = mix(mix(mix(h, least(w, k)), most(w, k)), n->gpu_milli);
         h = mix(mix(mix(h, n->cpu_milli), n->memory), n->gpu_memory);
         h = mix_texts(h, n->models, n->nmodels);
         h = mix_texts(h, n->labels, n->nlabels);
@@ -74,15 +88,15 @@ static bool same_need(const struct plan_need *a, const struct plan_need *b)
            same_texts(a->labels, a->nlabels, b->labels, b->nlabels);
 }
 
-static bool same(const struct shape *s, const struct plan_item_spec *spec)
+static bool same(const struct shape *s, const struct wanted *w)
 {
-    if (s->nparts != spec->nparts || s->near != spec->near ||
-        s->one_pool != spec->one_pool)
+    if (s->nparts != w->nparts || s->near != w->near ||
+        s->one_pool != w->one_pool)
         return false;
     for (uint32_t k = 0; k < s->nparts; k++)
-        if (s->parts[k].count != least(&spec->parts[k]) ||
-            s->parts[k].max != most(&spec->parts[k]) ||
-            !same_need(&s->parts[k].need, &spec->parts[k].need))
+        if (s->parts[k].count != least(w, k) ||
+            s->parts[k].max != most(w, k) ||
+            !same_need(&s->parts[k].need, &w->parts[k].need))
             return false;
     return true;
 }
@@ -169,15 +183,15 @@ static void free_texts(const char *const *list, uint32_t n)
 }
 
 static void make_part(struct plan *p, struct part *q,
-                      const struct plan_part *from)
+                      const struct wanted *w, uint32_t k)
 {
-    const struct plan_need *n = &from->need;
+    const struct plan_need *n = &w->parts[k].need;
 
     q->need = *n;
     q->need.models = copy_texts(n->models, n->nmodels);
     q->need.labels = copy_texts(n->labels, n->nlabels);
-    q->count = least(from);
-    q->max = most(from);
+    q->count = least(w, k);
+    q->max = most(w, k);
     if (n->gpu_milli >= 1000) {
         q->devices = n->gpu_milli / 1000;
         q->milli = 1000;
@@ -239,20 +253,52 @@ static void set_homes(struct shape *s)
             *s->parts[k].home = all;
 }
 
-static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
+/* Is a rank of the one harder to place than of the other? */
+static bool is_harder(const struct part *a, const struct part *b)
+{
+    uint64_t ma = (uint64_t) a->devices * a->milli;
+    uint64_t mb = (uint64_t) b->devices * b->milli;
+
+    if (ma != mb)
+        return ma > mb;
+    if (!a->need.nmodels != !b->need.nmodels)
+        return a->need.nmodels;
+    if (!a->need.nlabels != !b->need.nlabels)
+        return a->need.nlabels;
+    if (a->need.gpu_memory != b->need.gpu_memory)
+        return a->need.gpu_memory > b->need.gpu_memory;
+    if (a->need.cpu_milli != b->need.cpu_milli)
+        return a->need.cpu_milli > b->need.cpu_milli;
+    return a->need.memory > b->need.memory;
+}
+
+static void sort_parts(struct shape *s)
+{
+    s->by_size = mem_array(s->nparts, sizeof *s->by_size);
+    for (uint32_t k = 0; k < s->nparts; k++) {
+        uint32_t at = k;
+
+        for (; at > 0 && is_harder(&s->parts[k],
+                                   &s->parts[s->by_size[at - 1]]); at--)
+            s->by_size[at] = s->by_size[at - 1];
+        s->by_size[at] = k;
+    }
+}
+
+static struct shape *make(struct plan *p, const struct wanted *w,
                           uint64_t hash)
 {
     struct shape *s = mem_new(sizeof *s);
 
     s->hash = hash;
-    s->nparts = spec->nparts;
+    s->nparts = w->nparts;
     s->parts = mem_array(s->nparts, sizeof *s->parts);
-    s->near = spec->near;
-    s->one_pool = spec->one_pool;
+    s->near = w->near;
+    s->one_pool = w->one_pool;
     for (uint32_t k = 0; k < s->nparts; k++) {
         struct part *q = &s->parts[k];
 
-        make_part(p, q, &spec->parts[k]);
+        make_part(p, q, w, k);
         s->ranks += q->count;
         s->gpu_milli += (uint64_t) q->count * q->devices * q->milli;
         s->cpu_milli += q->count * q->need.cpu_milli;
@@ -260,6 +306,7 @@ static struct shape *make(struct plan *p, const struct plan_item_spec *spec,
         s->alone |= q->devices == 0;
     }
     set_homes(s);
+    sort_parts(s);
     s->simple = s->nparts == 1 && s->parts[0].max == 1;
     if (p->nshapes == p->shapes_cap) {
         p->shapes_cap = p->shapes_cap ? 2 * p->shapes_cap : 16;
@@ -288,28 +335,64 @@ static void unmake(struct plan *p, struct shape *s)
         free(s->parts[k].home);
     }
     free(s->parts);
+    free(s->by_size);
     free(s);
 }
 
-struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec)
+static struct shape *intern(struct plan *p, const struct wanted *w)
 {
-    uint64_t hash = hash_of(spec);
+    uint64_t hash = hash_of(w);
     struct shape *s = p->nbuckets ? *bucket(p, hash) : NULL;
 
-    while (s && (s->hash != hash || !same(s, spec)))
+    while (s && (s->hash != hash || !same(s, w)))
         s = s->next;
     if (!s)
-        s = make(p, spec, hash);
+        s = make(p, w, hash);
     s->refs++;
     score_count(p, s, 1);
     return s;
 }
 
+struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec)
+{
+    return intern(p, &(struct wanted) {
+        spec->parts, spec->nparts, spec->near, spec->one_pool, NULL,
+    });
+}
+
+struct shape *shape_of(struct plan *p, const struct shape *s,
+                       const struct plan_place *places, uint32_t n)
+{
+    autofree struct plan_part *parts = mem_array(s->nparts, sizeof *parts);
+    autofree uint32_t *had = mem_array(s->nparts, sizeof *had);
+
+    for (uint32_t k = 0; k < s->nparts; k++)
+        parts[k].need = s->parts[k].need;
+    for (uint32_t k = 0; k < n; k++)
+        had[places[k].part]++;
+    return intern(p, &(struct wanted) {
+        parts, s->nparts, s->near, s->one_pool, had,
+    });
+}
+
 void shape_put(struct plan *p, struct shape *s)
 {
     score_count(p, s, -1);
-    if (--s->refs == 0)
+    if (--s->refs == 0 && s->kept == 0)
         unmake(p, s);
+}
+
+void shape_keep(struct plan *p, struct shape *s)
+{
+    s->kept++;
+    shape_put(p, s);
+}
+
+void shape_back(struct plan *p, struct shape *s)
+{
+    s->kept--;
+    s->refs++;
+    score_count(p, s, 1);
 }
 
 void shapes_free(struct plan *p)

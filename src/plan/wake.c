@@ -122,13 +122,15 @@ void line_room(struct plan *p, const struct plan_node *n)
         wake_bound(p, n);
 }
 
-/* Somebody started.  Ranks go one by one where each is best, so that a set of
- * several may fit now that others are in the way of a worse choice.
+/* There is less room.  Ranks, and those that move, go one by one where each is
+ * best, so that several may fit now that a worse choice is gone.
  */
 void line_took(struct plan *p)
 {
+    bool moves = room_moves(p);
+
     for (uint32_t k = 0; p->pool->live <= SMALL_POOL && k < p->nshapes; k++)
-        if (!p->shapes[k]->simple)
+        if (moves || !p->shapes[k]->simple)
             wake_all(p, p->shapes[k]);
 }
 
