@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "sim/cluster.h"
@@ -18,8 +19,8 @@
 enum { OUT_LIMIT = 64 * 1024 * 1024 };
 
 struct run_opts {
-    const char *trace, *nodes, *quotas, *policy, *resume;
-    uint64_t suspend_ms;
+    const char *trace, *nodes, *quotas, *policy, *resume, *lookahead;
+    uint64_t suspend_ms, startup_ms;
     bool pin, muri;
 };
 
@@ -57,6 +58,17 @@ static json_t *quality_json(const struct predict_quality *q)
     json_put(j, "below_p50", json_real(q->below_mid));
     json_put(j, "below_p90", json_real(q->below_high));
     json_put(j, "median_error", json_real(q->error));
+    return j;
+}
+
+static json_t *staged_json(const struct run_staged *s)
+{
+    json_t *j = json_object();
+
+    json_put_u64(j, "staged_in_time", s->ready);
+    json_put_u64(j, "staged_late", s->late);
+    json_put_u64(j, "cold", s->cold);
+    json_put_u64(j, "staged_in_vain", s->vain);
     return j;
 }
 
@@ -98,6 +110,8 @@ static json_t *run_json(const struct run_opts *o, const struct report_run *run)
         json_put(j, numbers[i].name, json_real(numbers[i].value));
     if (!o->muri)
         json_put_u64(j, "preemptions", r->preemptions);
+    if (o->startup_ms > 0)
+        json_put(j, "starts", staged_json(&r->staged));
     if (r->quality.ends > 0)
         json_put(j, "prediction", quality_json(&r->quality));
     return j;
@@ -181,13 +195,19 @@ static int print_one(const struct cli *c, const struct run_opts *o,
     add_span(t, "waiting", r->avg_wait, r->p99_wait);
     sheet_add(t, "makespan", human_span((uint64_t) (r->makespan * 1000), buf));
     if (!o->muri) {
-        sheet_printf(t, "in use", "%.2f %%, of that %.2f %% to resume",
-                     100 * r->util, 100 * r->overhead);
+        sheet_printf(t, "in use", "%.2f %%, of that %.2f %% to %s",
+                     100 * r->util, 100 * r->overhead,
+                     o->startup_ms > 0 ? "start up and resume" : "resume");
         sheet_printf(t, "idle", "%.2f %% without demand, %.2f %% fragmented, "
                      "%.2f %% wasted", 100 * r->idle_nodemand,
                      100 * r->idle_frag, 100 * r->waste);
         sheet_add(t, "preemptions", human_count(r->preemptions, buf));
     }
+    if (o->startup_ms > 0)
+        sheet_printf(t, "first starts", "%ju staged in time, %ju late, %ju "
+                     "cold; %ju staged in vain", (uintmax_t) r->staged.ready,
+                     (uintmax_t) r->staged.late, (uintmax_t) r->staged.cold,
+                     (uintmax_t) r->staged.vain);
     return print_sheet(c, t);
 }
 
@@ -315,16 +335,38 @@ static int check_resume(const struct cli *c, const struct run_opts *o,
 {
     if (o->resume && strcmp(o->resume, "same-node") == 0)
         how->same_node = true;
+    else if (o->resume && strcmp(o->resume, "never") == 0)
+        how->stays = true;
     else if (o->resume && strcmp(o->resume, "anywhere") != 0)
         return cli_fail(c, CLI_USAGE, "--resume '%s': there are anywhere, "
-                        "same-node", o->resume);
-    if (how->same_node && strcmp(o->policy, "weir") != 0)
-        return cli_fail(c, CLI_USAGE, "--resume same-node: only with "
-                        "--policy weir");
+                        "same-node, never", o->resume);
+    if ((how->same_node || how->stays) && strcmp(o->policy, "weir") != 0)
+        return cli_fail(c, CLI_USAGE, "--resume %s: only with --policy weir",
+                        o->resume);
     if (o->pin && !o->quotas)
         return cli_fail(c, CLI_USAGE, "--pin needs --quotas");
     if (o->muri && c->out == OUT_HTML)
         return cli_fail(c, CLI_USAGE, "--muri gives times only, no report");
+    return 0;
+}
+
+static int check_startup(const struct cli *c, const struct run_opts *o,
+                         struct run_options *how)
+{
+    uint64_t ms = 0;
+    struct err err;
+
+    how->startup = (double) o->startup_ms / 1000;
+    how->lookahead_ms = -1;
+    if (o->muri && o->startup_ms > 0)
+        return cli_fail(c, CLI_USAGE, "--muri has a startup of its own");
+    if (!o->lookahead)
+        return 0;
+    if (o->startup_ms == 0)
+        return cli_fail(c, CLI_USAGE, "--lookahead needs --startup");
+    if (quantity_duration(o->lookahead, &ms, &err) < 0)
+        return cli_fail(c, CLI_USAGE, "--lookahead: %s", err.text);
+    how->lookahead_ms = (int64_t) ms;
     return 0;
 }
 
@@ -346,6 +388,8 @@ static int run_run(struct cli *c, const void *opts)
     rc = split_policies(c, o, names, runs, &n);
     if (rc == 0)
         rc = check_resume(c, o, &how);
+    if (rc == 0)
+        rc = check_startup(c, o, &how);
     if (rc == 0)
         rc = play_all(c, o, &how, runs, n);
     if (rc == 0)
@@ -371,7 +415,12 @@ static const struct opt run_options[] = {
       AT(pin) },
     { "suspend-cost", 0, "TIME", "what a suspended job pays when it resumes",
       OPT_DURATION_0, AT(suspend_ms) },
-    { "resume", 0, "WHERE", "weir: anywhere (the default) or same-node",
+    { "startup", 0, "TIME", "what a job's first start takes before its work "
+      "begins, unless weir stages it", OPT_DURATION_0, AT(startup_ms) },
+    { "lookahead", 0, "TIME", "weir: with --startup, of the policy (1m); 0s: "
+      "nothing is staged", OPT_TEXT, AT(lookahead) },
+    { "resume", 0, "WHERE", "weir: anywhere (the default), same-node, or never: "
+      "nothing is suspended",
       OPT_TEXT, AT(resume) },
     { "muri", 0, NULL, "the published rules of Muri's simulator, with its "
       "overheads (srtf, srsf, las)", OPT_FLAG, AT(muri) },

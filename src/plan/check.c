@@ -378,6 +378,8 @@ static int check_all(struct check *c)
         rc = check_tenants(c);
     if (rc == 0)
         rc = meter_check(c->p, c->err);
+    if (rc == 0)
+        rc = stage_check(c->p, c->err);
     return rc;
 }
 

@@ -298,6 +298,7 @@ static void join(struct plan *p, struct plan_item *i, uint8_t level)
 {
     i->state = i->places ? ITEM_SUSPENDED : ITEM_WAITING;
     i->promoted = i->urgent = false;
+    i->stagings = 0;
     if (level)
         i->level = level - 1;
     else
@@ -391,8 +392,9 @@ void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms)
 
 void plan_progress(struct plan *p, struct plan_item *i, double progress)
 {
-    (void) p;
     i->progress = (float) progress;
+    if (i->look_slot > 0)
+        stage_running(p, i, true);     /* more is known of its end */
 }
 
 enum plan_state plan_state(const struct plan_item *i)
@@ -566,6 +568,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     until = item_level(p, i);
     set_timer(p, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
+    stage_running(p, i, true);
     line_took(p);
     return 0;
 }
@@ -581,6 +584,7 @@ void plan_leaving(struct plan *p, struct plan_item *i,
     for (uint32_t k = 0; k < i->nplaces; k++)
         i->places[k].node->leaving++;
     item_timer(p, i);
+    stage_running(p, i, false);
     if (!claimant)                     /* with that, fewer have to give way */
         line_room(p, NULL);
 }
@@ -607,6 +611,7 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
     if (i->state == ITEM_RUNNING)
         room_running(p, i, true);
     item_timer(p, i);
+    stage_node(p, at.node);
     line_room(p, at.node);
     line_tenant(p, i->tenant);
 }
@@ -628,6 +633,7 @@ static void release(struct plan *p, struct plan_item *i, bool counts)
     }
     tenant_gave(p, i->tenant, i->held_milli);
     i->held_milli = 0;
+    stage_running(p, i, false);
 }
 
 /* `claimant`: for whom it made the room, or NULL. */

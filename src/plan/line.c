@@ -581,6 +581,24 @@ static struct queue *first_queue(const struct plan *p)
     return NULL;
 }
 
+/* Of those alike one stands ready where this one would start: it does. */
+static void start_ready(struct plan *p, struct plan_decision *ret)
+{
+    struct place_opts there = { .only = ret->places[0].node };
+    struct plan_item *i = stage_instead(p, ret->item, there.only);
+    struct plan_place *places;
+    uint32_t n;
+    double score;
+
+    if (!i || !place_find(p, i, &there, &places, &n, &score))
+        return;
+    free(p->next);
+    ret->places = p->next = places;
+    ret->nplaces = n;
+    ret->score = score;
+    ret->item = i;
+}
+
 static bool start(struct plan *p, struct plan_item *i,
                   struct plan_decision *ret)
 {
@@ -591,6 +609,8 @@ static bool start(struct plan *p, struct plan_item *i,
     ret->what = PLAN_START;
     ret->item = i;
     ret->places = p->next;
+    if (ret->nplaces == 1)
+        start_ready(p, ret);
     return true;
 }
 
@@ -730,7 +750,7 @@ bool line_next(struct plan *p, struct plan_decision *ret)
         }
         fits = q->bound || place_may_fit(p, q->shape);
         if (fits && start(p, head, ret)) {
-            if (takes(p, head, ret))
+            if (takes(p, ret->item, ret))
                 return true;
             continue;
         }

@@ -99,8 +99,8 @@ static void take_off_leaving(struct paper *pa, const struct plan_item *i)
     }
 }
 
-void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
-                struct plan_node *const *nodes, uint32_t n)
+void paper_blank(struct paper *pa, struct plan *p,
+                 struct plan_node *const *nodes, uint32_t n)
 {
     uint32_t *left, devices = 0;
 
@@ -115,6 +115,12 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
         nodes[k]->on_paper = k + 1;
         left += nodes[k]->ndevices;
     }
+}
+
+void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
+                struct plan_node *const *nodes, uint32_t n)
+{
+    paper_blank(pa, p, nodes, n);
     take_off_leaving(pa, i);
     room_on_paper(p, i, pa);
     if (i->state == ITEM_SUSPENDED)
@@ -177,4 +183,20 @@ bool paper_fits(const struct paper *pa, const struct paper_node *at,
         return !score_keeps(pa->plan, at->node, need,
                             at->alone + need->need.cpu_milli);
     return choose(pa, at, need, ret);
+}
+
+void paper_take_any(struct paper *pa, const struct shape *s,
+                    const struct plan_place *place)
+{
+    struct paper_node *at = paper_find(pa, place->node);
+    const struct part *part = &s->parts[place->part];
+    struct plan_place other = *place;
+    bool left = true;
+
+    if (!at)
+        return;
+    for (uint32_t d = 0; d < place->ndevices; d++)
+        left &= at->left[place->device[d]] >= part->milli;
+    if (left || choose(pa, at, part, &other))
+        change(pa, s, &other, true);
 }

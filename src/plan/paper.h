@@ -30,6 +30,9 @@ struct paper {
  */
 void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
                 struct plan_node *const *nodes, uint32_t n);
+/* ... as they are, promised or not. */
+void paper_blank(struct paper *pa, struct plan *p,
+                 struct plan_node *const *nodes, uint32_t n);
 void paper_free(struct paper *pa);
 /* The node, or NULL when it is not on the paper. */
 struct paper_node *paper_find(const struct paper *pa,
@@ -39,6 +42,9 @@ bool paper_fits(const struct paper *pa, const struct paper_node *at,
                 const struct shape *s, uint32_t part, struct plan_place *ret);
 void paper_take(struct paper *pa, const struct shape *s,
                 const struct plan_place *place);
+/* Such a rank, on whichever devices there are: the same ones if they are left. */
+void paper_take_any(struct paper *pa, const struct shape *s,
+                    const struct plan_place *place);
 void paper_give(struct paper *pa, const struct shape *s,
                 const struct plan_place *place);
 /* What it leaves in its nodes' memory when it is suspended comes, or goes. */

@@ -250,6 +250,33 @@ static bool find_one(struct search *s)
     return s->found;
 }
 
+/* Where it stands ready it starts at once. */
+static bool find_ready(struct search *s)
+{
+    const struct plan_place *at;
+    uint64_t since;
+
+    return !s->o->only && plan_stage(s->item, &at, &since) == 1 &&
+           consider(s, at->node);
+}
+
+/* ... with all its ranks. */
+static bool find_all_ready(struct search *s, struct plan_place **ret,
+                           uint32_t *ret_n, double *ret_score)
+{
+    const struct plan_place *at;
+    uint64_t since;
+    uint32_t n = plan_stage(s->item, &at, &since);
+
+    if (n == 0 || s->o->only || s->o->ignore_closed || s->o->ignore_promises ||
+        !room_has_all(s->p, s->item, at, n))
+        return false;
+    *ret = mem_dup(at, n * sizeof(*at));
+    *ret_n = n;
+    *ret_score = 0;
+    return true;
+}
+
 /* ---- quick answers ---- */
 
 static bool bits_fit(const struct plan *p, const struct family *f,
@@ -386,10 +413,11 @@ bool place_find(struct plan *p, const struct plan_item *i,
     if (place_bound(i))
         return find_back(&s, ret, ret_n, ret_score);
     if (!i->shape->simple)
-        return gang_find(&s, ret, ret_n, ret_score);
+        return find_all_ready(&s, ret, ret_n, ret_score) ||
+               gang_find(&s, ret, ret_n, ret_score);
     if (!s.o->ignore_closed && !s.o->only && !place_may_fit(p, i->shape))
         return false;
-    if (!find_one(&s))
+    if (!find_ready(&s) && !find_one(&s))
         return false;
     *ret = mem_dup(&s.best, sizeof s.best);
     *ret_n = 1;

@@ -55,6 +55,7 @@ void plan_set_policy(struct plan *p, const struct policy *policy)
         item_policy(p, i);
     tenants_changed(p);
     promises_changed(p);
+    stage_policy(p);
     line_room(p, NULL);
 }
 
@@ -86,7 +87,8 @@ void plan_tick(struct plan *p, uint64_t now_ms)
 }
 
 /* Evictions already decided on go first: their claimant is before everybody
- * who could start now on what they leave.
+ * who could start now on what they leave.  Memory that a decision needs and
+ * somebody staged has is got back before it.
  */
 bool plan_next(struct plan *p, struct plan_decision *ret)
 {
@@ -94,13 +96,20 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
     p->next = NULL;
     memset(ret, 0, sizeof(*ret));
     items_tick(p);                     /* what was added may be due already */
-    return room_next(p, ret) || line_next(p, ret) || stage_next(p, ret);
+    if (stage_relieve(p, ret))
+        return true;
+    if (!room_next(p, ret) && !line_next(p, ret))
+        return stage_next(p, ret);
+    (void) stage_before(p, ret);
+    return true;
 }
 
 uint64_t plan_wake_ms(const struct plan *p)
 {
     uint64_t at = promises_wake_ms(p), timer = items_wake_ms(p);
+    uint64_t stage = stage_wake_ms(p);
 
+    timer = stage < timer ? stage : timer;
     return p->waiting > 0 && timer < at ? timer : at;
 }
 

@@ -19,7 +19,7 @@ struct err;
  * fuzzers share it.
  *
  *   1. no device, CPU or memory (also not the host memory that holds the
- *      suspended) is promised beyond what a node has;
+ *      suspended and the staged) is promised beyond what a node has;
  *   2. an item starts whole (its least number of ranks) or not at all;
  *   3. a tenant never holds more than its limit, nor does any above it;
  *   4. what is reserved is not delayed beyond the policy's tolerance by what
@@ -190,6 +190,20 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place);
  */
 void plan_left(struct plan *p, struct plan_item *i, bool suspended,
                uint64_t cost_ms);
+/* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line as
+ * before.  It holds the memory of its need there and no device; the devices of
+ * the places are where it is thought to start.  0, or -EBUSY when it does not
+ * wait, or a node does not stage or has no such memory: nothing has changed then.
+ */
+int plan_staged(struct plan *p, struct plan_item *i,
+                const struct plan_place *places, uint32_t n, struct err *err);
+/* ... (PLAN_UNSTAGE): no more.  It goes without saying when the item starts, is
+ * held or over, and when a node of it is removed.
+ */
+void plan_unstaged(struct plan *p, struct plan_item *i);
+/* Where it stands ready, and since when; 0: it does not. */
+uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
+                    uint64_t *ret_ms);
 /* It is over and forgotten.  learn: it ended by itself, so its time counts. */
 void plan_end(struct plan *p, struct plan_item *i, bool learn);
 uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret);

@@ -23,7 +23,8 @@ struct paper;
  *     victim.c    who may be made to give way
  *     search.c    who does (paper.c: what if)
  *     reserve.c   reservations, earmarks and windows (slots.c: free when?)
- *     stage.c     look-ahead
+ *     stage.c     look-ahead: what is staged, what may end soon
+ *     stage_pick.c ... who is staged where
  *     reason.c    why one waits
  *     never.c     ... for ever
  *     meter.c     where device-time went
@@ -105,6 +106,7 @@ struct plan_node {
     uint32_t nlabels;
     void *owner;
     bool open, suspends, roams, stages;
+    bool touched;                      /* stage.c: to be looked at again */
     uint32_t ndevices;
     struct device *devices;
     uint64_t cpu_milli, cpu_free, memory, memory_free;
@@ -133,6 +135,9 @@ struct plan_node {
     uint32_t on_paper;                 /* paper.c: its place there, from 1 */
     struct bound *bound;               /* line.c: suspended ones that wait for it */
     uint32_t nbound, bound_cap;
+    struct stage **staged;             /* stage.c: who stands ready here */
+    uint32_t nstaged, near_slot;
+    uint64_t staged_memory;            /* theirs; nobody is refused for it */
 };
 
 /* ---- tenants ---- */
@@ -174,6 +179,7 @@ struct plan_item {
     uint8_t level;
     bool promoted;                     /* past its patience */
     bool urgent;                       /* its deadline is near */
+    uint8_t stagings;                  /* stage.c: in this wait */
     float progress;
     uint64_t order, ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
@@ -193,6 +199,9 @@ struct plan_item {
     bool picked;                       /* search.c: a victim on paper */
     struct plan_place *places;         /* while it holds any; suspended: where */
     uint32_t nplaces;
+    uint32_t look_slot;                /* stage.c: while it runs */
+    uint64_t near_ms;                  /* it may end then; 0: not soon */
+    struct stage *stage;               /* STAGED: where it stands ready */
     struct reservation *reserved;      /* for it, or NULL */
 };
 
@@ -430,8 +439,25 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
 /* stage.c */
 void stage_init(struct plan *p);
 void stage_free(struct plan *p);
+void stage_drop(struct plan *p, struct plan_item *i);    /* it is staged */
+/* It runs from now on, or no more, or elsewhere; its places are still known. */
+void stage_running(struct plan *p, struct plan_item *i, bool runs);
+void stage_node(struct plan *p, struct plan_node *n);    /* opened, closed */
+void stage_node_new(struct plan *p, const struct plan_node *n);
+void stage_node_gone(struct plan *p, struct plan_node *n);
+void stage_policy(struct plan *p);
+uint64_t stage_wake_ms(const struct plan *p);
+int stage_check(const struct plan *p, struct err *err);
+
+/* stage_pick.c */
 bool stage_next(struct plan *p, struct plan_decision *ret);
-void stage_drop(struct plan *p, struct plan_item *i);
+/* Somebody has to be unstaged first, for its memory: *ret is that instead. */
+bool stage_before(struct plan *p, struct plan_decision *ret);
+bool stage_relieve(struct plan *p, struct plan_decision *ret);
+/* The item could start there: one alike that stands ready there, or NULL. */
+struct plan_item *stage_instead(const struct plan *p,
+                                const struct plan_item *i,
+                                const struct plan_node *n);
 
 /* item.c */
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,

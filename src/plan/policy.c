@@ -113,8 +113,8 @@ static const struct policy_field fields[] = {
     { "move", POLICY_FLAG, P(move), 0, 0, NULL,
       "some are suspended so that a whole place comes free" },
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,
-      "the next task is staged on devices that are free within it; "
-      "nothing stages yet" },
+      "where nodes can, the next task is staged on devices that may be free "
+      "within it; 0: none is" },
     { "burst_margin", POLICY_NUMBER, P(burst_margin), -10, 10, NULL,
       "share by which a slower or dearer device that is free now must finish "
       "sooner than a better one later; below 0: may finish later" },

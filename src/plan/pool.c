@@ -537,6 +537,7 @@ struct plan_node *plan_node_add(struct plan *p,
     refresh(n);
     meter_all(p, n, 1);
     pool_gave(p, n);
+    stage_node_new(p, n);
     p->bytes += sizeof *n + n->ndevices * sizeof(*n->devices);
     line_room(p, n);
     return n;
@@ -550,6 +551,7 @@ void plan_node_open(struct plan *p, struct plan_node *n, bool open)
     n->open = open;
     meter_all(p, n, 1);
     refresh(n);
+    stage_node(p, n);
     if (open) {
         pool_gave(p, n);
         line_room(p, n);
@@ -570,6 +572,7 @@ void plan_device_open(struct plan *p, struct plan_node *n, uint32_t device,
     d->open = open;
     meter_device(p, n, d, 1);
     refresh(n);
+    stage_node(p, n);
     if (open) {
         pool_gave(p, n);
         line_room(p, n);
@@ -590,6 +593,7 @@ static void node_free(struct plan_node *n)
     free(n->items);
     free(n->bound);
     free(n->ripe);
+    free(n->staged);
     free(n);
 }
 
@@ -598,6 +602,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     assert(n->nitems == 0);
     room_node_gone(p, n);
     promise_node_gone(p, n);
+    stage_node_gone(p, n);
     meter_all(p, n, -1);
     family_leave(n);
     kind_leave(p, n);

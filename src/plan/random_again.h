@@ -2,6 +2,7 @@
 
 #include "plan/random_world.h"
 #include "plan/reserve.h"
+#include "plan/stage.h"
 
 /* random_again - a plan made anew from the state of another has to decide as
  * that does.  Included once.
@@ -321,6 +322,44 @@ static void leaving_again(struct world *w, struct again *a)
     }
 }
 
+/* Who stands ready is told.  When ends were guessed, and since when one does,
+ * is of the time when that was: more has been learned since.
+ */
+static void stages_again(struct world *w, struct again *a, bool told)
+{
+    struct stager *g = a->q->stager;
+
+    for (unsigned k = 0; k < ITEMS; k++) {
+        const struct plan_item *i = w->items[k].i;
+        const struct stage *s = i ? i->stage : NULL;
+        struct plan_item *j = a->items[k];
+        struct plan_place copy[PARTS * 8];
+        struct err err = { 0 };
+
+        for (uint32_t r = 0; s && r < s->nplaces; r++) {
+            copy[r] = s->places[r];
+            place_again(w, a, &copy[r]);
+        }
+        if (s && plan_staged(a->q, j, copy, s->nplaces, &err) < 0)
+            WRONG(w, "again: %s", err.text);
+        if (s && !told && j->stage) {
+            j->stage->since_ms = s->since_ms;
+            keyed_set(&g->due, j->stage,
+                      w->p->stager->due.list[s->slot - 1].key[0], j->order);
+        }
+        if (!i || told)
+            continue;
+        j->stagings = i->stagings;
+        j->near_ms = i->near_ms;
+        if (i->look_slot > 0)
+            keyed_set(&g->looks, j,
+                      w->p->stager->looks.list[i->look_slot - 1].key[0],
+                      j->order);
+        for (uint32_t r = 0; r < j->nplaces; r++)
+            stage_node(a->q, j->places[r].node);
+    }
+}
+
 static bool same_places(const struct plan_decision *d,
                         const struct plan_decision *e)
 {
@@ -364,6 +403,7 @@ static void judge_again(struct world *w, const struct plan_decision *d,
     windows_again(w, &a);
     promises_again(w, &a);
     leaving_again(w, &a);
+    stages_again(w, &a, false);
     again = plan_next(a.q, &e);
     if (again != any || (any && (d->what != e.what || d->cause != e.cause ||
         d->how != e.how || order_of(d->item) != order_of(e.item) ||
@@ -387,6 +427,7 @@ static void restart(struct world *w)
     items_again(w, &a);
     windows_again(w, &a);
     leaving_again(w, &a);
+    stages_again(w, &a, true);
     for (unsigned k = 0; k < ITEMS; k++) {
         struct titem *t = &w->items[k];
 

@@ -2,6 +2,7 @@
 
 #include "plan/random_world.h"
 #include "plan/reserve.h"
+#include "plan/stage.h"
 
 /* random_judge - is a decision allowed?  Worked out from what the test knows of
  * its world, and not with the plan's own indexes.  Included once.
@@ -50,6 +51,7 @@ static void count_others(const struct world *w, const struct titem *but,
         for (uint32_t r = 0; r < count; r++)
             if (list[r].node == n)
                 ret->memory += item_bytes(t->i, &list[r]);
+        ret->memory += stage_memory(t->i, n);
     }
 }
 
@@ -488,4 +490,36 @@ static void judge_evict(struct world *w, const struct plan_decision *d)
         WRONG(w, "eviction of %" PRIu64 " for a lower priority: %s",
               t->spec.order, plan_cause_name(d->cause));
     judge_cause(w, d);
+}
+
+/* ---- staged ---- */
+
+/* Wherever it stands ready there is memory for it, and no more stand there than
+ * there are devices.
+ */
+static void judge_stage(struct world *w, const struct plan_decision *d)
+{
+    const struct titem *t = plan_owner(d->item);
+
+    if (plan_state(d->item) != ITEM_WAITING || w->policy.lookahead_ms == 0)
+        WRONG(w, "stage of %" PRIu64 " while %u", t->spec.order,
+              plan_state(d->item));
+    judge_whole(w, t, d);
+    for (uint32_t k = 0; k < d->nplaces; k++) {
+        const struct plan_place *at = &d->places[k];
+        const struct tnode *n = plan_node_owner(at->node);
+        struct others o;
+
+        judge_place(w, t, at);
+        count_others(w, t, at->node, &o);
+        for (uint32_t m = 0; m < d->nplaces; m++)
+            if (d->places[m].node == at->node)
+                o.memory += t->parts[d->places[m].part].need.memory;
+        if (!n->stages || o.memory > n->memory)
+            WRONG(w, "stage of %" PRIu64 ": not on %s", t->spec.order,
+                  n->name);
+        if (at->node->nstaged >= n->devices)
+            WRONG(w, "stage of %" PRIu64 ": too many on %s", t->spec.order,
+                  n->name);
+    }
 }

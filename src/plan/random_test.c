@@ -14,7 +14,7 @@
  *
  * and at the end, when nothing comes any more and all is open, everybody who
  * can ever start has started.  WEIR_PLANS is the number of worlds, WEIR_SEED
- * the first of them.
+ * the first of them; half as many more are worlds in which nodes stage.
  */
 
 /* ---- decisions ---- */
@@ -28,6 +28,10 @@ static bool ask(struct world *w, struct plan_decision *d)
         judge_start(w, d);
     else if (any && d->what == PLAN_EVICT)
         judge_evict(w, d);
+    else if (any && d->what == PLAN_STAGE)
+        judge_stage(w, d);
+    else if (any && plan_state(d->item) != ITEM_STAGED)
+        WRONG(w, "unstages %" PRIu64 ", which is not", order_of(d->item));
     if (!any)
         judge_nothing(w);
     judge_again(w, d, any);
@@ -59,6 +63,16 @@ static void do_evict(struct world *w, const struct plan_decision *d, bool now)
     plan_left(w->p, d->item, d->how == YIELD_SUSPEND, 0);
 }
 
+static void do_stage(struct world *w, const struct plan_decision *d)
+{
+    struct err err = { 0 };
+
+    if (d->what == PLAN_UNSTAGE)
+        plan_unstaged(w->p, d->item);
+    else if (plan_staged(w->p, d->item, d->places, d->nplaces, &err) < 0)
+        WRONG(w, "stage: %s", err.text);
+}
+
 /* All there is to do, at once: whoever others are evicted for starts. */
 static void settle(struct world *w)
 {
@@ -80,8 +94,9 @@ static void settle(struct world *w)
                       " has started", order_of(d.claimant), claimant);
             claimant = order_of(d.claimant);
             do_evict(w, &d, true);
-        } else
-            return;
+        } else {
+            do_stage(w, &d);
+        }
     }
     if (claimant && !w->said[0])
         WRONG(w, "others were evicted for %" PRIu64 ", which did not start",
@@ -98,6 +113,8 @@ static void one_decision(struct world *w)
         do_start(w, &d);
     else if (d.what == PLAN_EVICT)
         do_evict(w, &d, draw(w, 2) == 0);
+    else
+        do_stage(w, &d);
 }
 
 /* ---- a world ---- */
@@ -291,6 +308,8 @@ static void do_all(struct world *w)
             do_start(w, &d);
         else if (d.what == PLAN_EVICT)
             do_evict(w, &d, true);
+        else
+            do_stage(w, &d);
     }
 }
 
@@ -389,6 +408,8 @@ int main(void)
         bad += !run(found[k]);
     for (uint64_t k = 0; k < plans && bad < 10; k++)
         bad += !run(seed + k);
+    for (uint64_t k = 0; seed == 1 && k < plans / 2 && bad < 10; k++)
+        bad += !run(STAGED + k);
     ok(bad == 0, "%" PRIu64 " random plans from seed %" PRIu64, plans, seed);
     return tap_done();
 }

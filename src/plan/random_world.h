@@ -17,6 +17,8 @@ enum {
     NODES = 6, DEVICES = 4, TENANTS = 4, ITEMS = 24, PARTS = 2, STEPS = 40,
     DEFAULT_PLANS = 1000, WINDOWS = 2,
     LONGEST = 300000,                  /* a run in a crowd, ms */
+    STAGED = 7000000,                  /* worlds from that seed on have nodes
+                                          that stage */
 };
 
 static const uint64_t GIB = UINT64_C(1) << 30;
@@ -31,7 +33,7 @@ struct tnode {
     unsigned model, pool, domain, label;
     uint32_t devices;
     uint64_t cpus, memory, gpu_memory;
-    bool open, suspends, roams;
+    bool open, suspends, roams, stages;
     bool device_open[DEVICES];
 };
 
@@ -108,7 +110,7 @@ static struct plan_node *make_node(struct plan *p, struct tnode *t)
         .name = t->name, .pool = POOLS[t->pool], .domain = DOMAINS[t->domain],
         .labels = &LABELS[t->label], .nlabels = 1, .cpu_milli = t->cpus * 1000,
         .memory = t->memory, .devices = list, .ndevices = t->devices,
-        .suspends = t->suspends, .roams = t->roams,
+        .suspends = t->suspends, .roams = t->roams, .stages = t->stages,
     }, t);
     plan_node_open(p, n, t->open);
     for (uint32_t k = 0; k < t->devices; k++)
@@ -151,6 +153,8 @@ static void draw_policy(struct world *w)
         y->nmodels = 1;
         y->models[0] = (struct policy_model) { "H100", 2, 2 };
     }
+    if (w->seed >= STAGED && draw(w, 8) > 0)
+        y->lookahead_ms = 10000 * draw(w, 30);
     plan_set_policy(w->p, y);
 }
 
@@ -179,6 +183,7 @@ static void add_node(struct world *w)
         .suspends = draw(w, 4) > 0,
     };
     t->roams = t->suspends && draw(w, 2);
+    t->stages = w->seed >= STAGED && draw(w, 4) > 0;
     (void) snprintf(t->name, sizeof t->name, "n%c", (char) ('a' + k));
     for (uint32_t d = 0; d < DEVICES; d++)
         t->device_open[d] = draw(w, 16) > 0;

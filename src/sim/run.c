@@ -96,6 +96,24 @@ double run_left(const struct run *r, const struct job *j)
     return j->end - (j->warm > r->now ? j->warm : r->now);
 }
 
+/* Before the work goes on, or begins. */
+static double warm_up(struct run *r, const struct job *j)
+{
+    double startup = r->options->startup;
+
+    if (j->started)
+        return r->options->resume_cost;
+    if (startup <= 0)
+        return 0;
+    if (j->ready >= startup)
+        r->staged.ready++;
+    else if (j->ready > 0)
+        r->staged.late++;
+    else
+        r->staged.cold++;
+    return fmax(startup - j->ready, 0);
+}
+
 void run_start(struct run *r, uint32_t job)
 {
     struct job *j = &r->jobs[job];
@@ -103,7 +121,7 @@ void run_start(struct run *r, uint32_t job)
     set_waiting(r, job, false);
     j->state = JOB_RUNNING;
     j->since = r->now;
-    j->warm = r->now + (j->started ? r->options->resume_cost : 0);
+    j->warm = r->now + warm_up(r, j);
     j->end = j->warm + j->left;
     j->started = true;
     r->held[j->t->tenant] += j->t->gpus;
@@ -371,6 +389,7 @@ static void fill_result(const struct run *r, struct run_result *ret)
     if (r->options->log)
         run_log_end(r->options->log, t, ends);
     ret->preemptions = r->preemptions;
+    ret->staged = r->staged;
     if (all <= 0)
         return;
     ret->util = r->sums[SHARE_BUSY] / all;

@@ -51,8 +51,13 @@ void run_log_free(struct run_log *l);
 struct run_options {
     const struct run_policy *policy;
     double resume_cost;                /* seconds, at each resume */
+    double startup;                    /* seconds before the work begins, at the
+                                          first start; GPUs are held */
+    int64_t lookahead_ms;              /* weir: of the policy; below 0: its own.
+                                          Who waits is staged if it starts up */
     bool pinned;                       /* tenants keep to their cluster */
     bool same_node;                    /* weir: one resumes where it was */
+    bool stays;                        /* weir: nobody is suspended */
     bool quotas;                       /* weir: tenants share by their quotas */
     /* The published program of Muri, quirks included: srtf, srsf and las
      * with its overheads.  Shares of time are not worked out then.
@@ -62,6 +67,13 @@ struct run_options {
     /* How much is done, from 0 to 1, now and then; may be NULL. */
     void (*progress)(double done, void *arg);
     void *arg;
+};
+
+/* What look-ahead brought: first starts whose startup was over, or under way,
+ * where they were staged, and all others; and stages that were for nothing.
+ */
+struct run_staged {
+    uint64_t ready, late, cold, vain;
 };
 
 struct run_result {
@@ -76,8 +88,9 @@ struct run_result {
      */
     double util, idle_nodemand, idle_frag, waste;
     double waste_usable;               /* of the waste, what could be filled */
-    double overhead;                   /* of util, what went into resumes */
+    double overhead;                   /* of util, resumes and startup */
     uint64_t preemptions;
+    struct run_staged staged;
     /* weir: how good its guesses of the lengths were. */
     struct predict_quality quality;
 };

@@ -15,7 +15,8 @@ struct job {
     enum job_state state;
     double left;                       /* of its length, while it waits */
     double end;                        /* while it runs; when it ended */
-    double warm;                       /* until then it only resumes */
+    double warm;                       /* until then it resumes or starts up */
+    double ready;                      /* of its startup, what it has done */
     double since, attained;            /* las: running since, seconds before */
     uint32_t *nodes;
     uint32_t kind;                     /* among sizes (and clusters) */
@@ -56,6 +57,7 @@ struct run {
     struct cluster spare;
     double *sums;                      /* see run_share */
     uint64_t preemptions;
+    struct run_staged staged;
     struct run_plan *plan;             /* of weir */
     bool broken;                       /* err says how */
     struct err err;

@@ -53,8 +53,10 @@ static void add_nodes(struct run *r)
         struct plan_node_spec spec = {
             .name = name, .pool = pool, .domain = "", .labels = labels,
             .nlabels = 1, .cpu_milli = 1, .memory = UINT32_MAX,
-            .devices = devices, .ndevices = c->gpus, .suspends = true,
-            .roams = !r->options->same_node,
+            .devices = devices, .ndevices = c->gpus,
+            .suspends = !r->options->stays,
+            .roams = !r->options->same_node && !r->options->stays,
+            .stages = r->options->startup > 0,
         };
 
         (void) snprintf(name, sizeof name, "n%05u", i);
@@ -94,6 +96,8 @@ static int open_plan(struct run *r, struct err *err)
     p->plan = plan_new();
     policy_init(&policy);
     policy.suspend_cost_s = r->options->resume_cost;
+    if (r->options->lookahead_ms >= 0)
+        policy.lookahead_ms = (uint64_t) r->options->lookahead_ms;
     plan_set_policy(p->plan, &policy);
     plan_tick(p->plan, to_ms(r, r->now));
     p->nodes = mem_array(r->cluster->nodes, sizeof(*p->nodes));
@@ -163,7 +167,8 @@ static void submit_item(struct run *r, uint32_t job)
     struct plan_item_spec spec = {
         .tenant = r->plan->tenants[j->t->tenant], .parts = parts,
         .nparts = cut(j->t->gpus, r->cluster->gpus, parts),
-        .one_pool = true, .yield = YIELD_SUSPEND,
+        .one_pool = true,
+        .yield = r->options->stays ? YIELD_NEVER : YIELD_SUSPEND,
         .ready_ms = to_ms(r, r->now), .order = job, .bytes = 1, .owner = j,
     };
 
@@ -205,12 +210,41 @@ static void evict(struct run *r, struct plan_item *i,
     plan_left(r->plan->plan, i, true, 0);
 }
 
+/* What it has done of its startup, where it stands ready, if it starts there
+ * with all its ranks.
+ */
+static double ready_for(struct run *r, const struct plan_decision *d)
+{
+    const struct plan_place *at;
+    uint64_t since;
+    uint32_t n = plan_stage(d->item, &at, &since);
+    bool there = n == d->nplaces;
+
+    for (uint32_t i = 0; i < n && there; i++)
+        there = at[i].node == d->places[i].node;
+    if (n > 0 && !there)
+        r->staged.vain++;
+    return n > 0 && there ? r->now - from_ms(r, since) : 0;
+}
+
+static void stage(struct run *r, const struct plan_decision *d)
+{
+    if (d->what == PLAN_UNSTAGE) {
+        r->staged.vain++;
+        plan_unstaged(r->plan->plan, d->item);
+    } else if (plan_staged(r->plan->plan, d->item, d->places, d->nplaces,
+                           &r->err) < 0) {
+        r->broken = true;
+    }
+}
+
 /* Ranks of whole nodes come first, as the cluster wants them. */
 static void start(struct run *r, const struct plan_decision *d)
 {
     uint32_t job = number_of(r, d->item), n = 0;
     struct job *j = &r->jobs[job];
 
+    j->ready = ready_for(r, d);
     for (uint32_t part = 0; part < 2; part++)
         for (uint32_t i = 0; i < d->nplaces; i++)
             if (d->places[i].part == part)
@@ -236,6 +270,8 @@ static void pass_plan(struct run *r)
             start(r, &d);
         else if (d.what == PLAN_EVICT)
             evict(r, d.item, d.claimant);
+        else
+            stage(r, &d);
     }
 }
 

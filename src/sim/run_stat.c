@@ -77,7 +77,7 @@ void run_account(struct run *r, double to)
         return;
     r->sums[SHARE_BUSY] += time * (r->cluster->nodes * r->cluster->gpus -
                                    idle);
-    if (r->options->resume_cost > 0)
+    if (r->options->resume_cost > 0 || r->options->startup > 0)
         r->sums[SHARE_OVERHEAD] += overhead_time(r, to);
     if (idle > 0) {
         if (some_fits(r, &waits)) {

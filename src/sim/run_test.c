@@ -13,13 +13,12 @@
 
 static struct err err;
 
-static int play(const char *csv, const char *nodes, const char *policy,
-                const char *quotas, double cost, struct run_result *ret)
+static int play_with(const char *csv, const char *nodes,
+                     const struct run_options *o, const char *quotas,
+                     struct run_result *ret)
 {
     autofree char *text = mem_str(csv);
     autofree char *q = mem_str(quotas);
-    struct run_options o = { .policy = run_policy_find(policy),
-                             .resume_cost = cost };
     struct cluster c = { 0 };
     struct trace t = { 0 };
     int rc = trace_read("t", text, strlen(csv), &t, &err);
@@ -29,10 +28,21 @@ static int play(const char *csv, const char *nodes, const char *policy,
     if (rc == 0)
         rc = cluster_parse(nodes, &c, &err);
     if (rc == 0)
-        rc = run_trace(&t, &c, &o, ret, &err);
+        rc = run_trace(&t, &c, o, ret, &err);
     trace_free(&t);
     cluster_free(&c);
     return rc;
+}
+
+static int play(const char *csv, const char *nodes, const char *policy,
+                const char *quotas, double cost, struct run_result *ret)
+{
+    const struct run_options o = {
+        .policy = run_policy_find(policy), .resume_cost = cost,
+        .lookahead_ms = -1,
+    };
+
+    return play_with(csv, nodes, &o, quotas, ret);
 }
 
 static bool near_to(double a, double b)
@@ -173,6 +183,48 @@ static void test_any(void)
     }
 }
 
+/* 400 jobs of ten minutes, give or take one, for 8 GPUs: rather more than they
+ * can do, so that they wait.
+ */
+static char *steady(void)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    uint64_t random = 7;
+
+    buf_str(&b, "submit_s,duration_s,gpus\n");
+    for (unsigned k = 0; k < 400; k++)
+        buf_printf(&b, "%u,%ju,1\n", k * 70,
+                   (uintmax_t) (540 + random_next(&random) % 121));
+    return buf_take(&b);
+}
+
+static void test_startup(void)
+{
+    autofree char *csv = steady();
+    struct run_options o = { .policy = run_policy_find("fifo"),
+                             .startup = 60 };
+    struct run_result cold = { 0 }, r = { 0 };
+
+    ok(play_with(FOUR, "1x2", &o, NULL, &r) == 0 &&
+       near_to(r.avg_jct, (70 + 139 + 200 + 217) / 4.0) &&
+       r.staged.cold == 4, "the startup comes before the work");
+    o.policy = run_policy_find("weir");
+    o.stays = true;
+    ok(play_with(csv, "1x8", &o, NULL, &cold) == 0 &&
+       cold.staged.cold == 400 && cold.staged.vain == 0,
+       "no look-ahead: nobody is staged");
+    o.lookahead_ms = -1;
+    ok(play_with(csv, "1x8", &o, NULL, &r) == 0 &&
+       r.staged.ready + r.staged.late + r.staged.cold == 400 &&
+       r.staged.ready > 200 && r.staged.vain < 100,
+       "%ju in time, %ju late, %ju cold, %ju in vain",
+       (uintmax_t) r.staged.ready, (uintmax_t) r.staged.late,
+       (uintmax_t) r.staged.cold, (uintmax_t) r.staged.vain);
+    ok(r.overhead < 0.6 * cold.overhead && r.avg_jct < cold.avg_jct - 60,
+       "overhead %.4f and not %.4f, completion %.0f s and not %.0f s",
+       r.overhead, cold.overhead, r.avg_jct, cold.avg_jct);
+}
+
 int main(void)
 {
     test_lines();
@@ -181,5 +233,6 @@ int main(void)
     test_quotas();
     test_impossible();
     test_any();
+    test_startup();
     return tap_done();
 }

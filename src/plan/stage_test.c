@@ -1,0 +1,235 @@
+#include "plan/bed.h"
+#include "plan/stage.h"
+
+#include <errno.h>
+
+/* One node of `devices` that stages; of what runs there it is known that the
+ * like of it takes ten minutes.  Nobody gives way.
+ */
+static struct plan_node *ready_node(struct bed *b, const char *name,
+                                    uint32_t devices, uint64_t memory)
+{
+    struct plan_device list[8];
+
+    for (uint32_t k = 0; k < 8; k++)
+        list[k] = (struct plan_device) { "simulated", 1 };
+    return plan_node_add(b->p, &(struct plan_node_spec) {
+        .name = name, .pool = "pool", .domain = "", .cpu_milli = 64000,
+        .memory = memory, .devices = list, .ndevices = devices,
+        .stages = true,
+    }, NULL);
+}
+
+static void open_bed(struct bed *b)
+{
+    struct policy policy;
+
+    bed_open(b);
+    policy = *plan_policy(b->p);
+    policy.turns = TURNS_OFF;
+    policy.lookahead_ms = MINUTE;
+    plan_set_policy(b->p, &policy);
+    bed_teach(b, "ten", 10 * MINUTE, 1);
+}
+
+static struct plan_item *add(struct bed *b, uint32_t milli, uint64_t memory,
+                             int priority)
+{
+    struct plan_part part = {
+        .need = { .gpu_milli = milli, .memory = memory },
+        .count = 1, .max = 1,
+    };
+
+    return plan_add(b->p, &(struct plan_item_spec) {
+        .tenant = b->t, .priority = priority, .parts = &part, .nparts = 1,
+        .yield = YIELD_NEVER, .ready_ms = plan_now(b->p),
+        .order = ++b->order, .sig.key = { predict_key("ten", 0) },
+    });
+}
+
+static bool staged(const struct plan_item *i, const struct plan_node *n)
+{
+    return plan_state(i) == ITEM_STAGED && stage_on(i, n);
+}
+
+static void test_stage(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *next, *later;
+    struct plan_node *n;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    first = add(b, 1000, 40, 0);
+    bed_run(b);
+    next = add(b, 1000, 40, 0);
+    later = add(b, 1000, 40, 0);
+    bed_wait(b, 5 * MINUTE);
+    ok(plan_state(next) == ITEM_WAITING, "the end is not near");
+    ok(plan_wake_ms(b->p) <= 10 * MINUTE, "the plan wakes for it");
+    bed_wait(b, 4 * MINUTE + MINUTE / 2);
+    ok(staged(next, n) && plan_state(later) == ITEM_WAITING,
+       "the first in line is staged, and only that");
+    ok(n->staged_memory == 40 && n->memory_free == 60,
+       "what it has of the memory is nobody's hindrance");
+    bed_wait(b, MINUTE / 2);
+    plan_end(b->p, first, true);
+    bed_run(b);
+    ok(bed_runs(next) && n->nstaged == 0, "it starts");
+    plan_free(b->p);
+}
+
+static void test_memory(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *next, *cpus;
+    struct plan_node *n;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    first = add(b, 1000, 40, 0);
+    bed_run(b);
+    next = add(b, 1000, 40, 0);
+    bed_wait(b, 9 * MINUTE + MINUTE / 2);
+    ok(staged(next, n), "staged");
+    cpus = add(b, 0, 50, 0);
+    bed_run(b);
+    ok(bed_runs(cpus) && plan_state(next) == ITEM_WAITING,
+       "who needs the memory has it");
+    plan_end(b->p, cpus, false);
+    plan_end(b->p, first, true);
+    bed_run(b);
+    ok(bed_runs(next), "and the other starts as if it had not been");
+    plan_free(b->p);
+}
+
+/* What was to end goes on. */
+static void test_wrong(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *next;
+    struct plan_node *n;
+    unsigned times = 0;
+    bool was = false;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    first = add(b, 1000, 40, 0);
+    bed_run(b);
+    next = add(b, 1000, 40, 0);
+    for (unsigned k = 0; k < 2000; k++) {
+        bool is;
+
+        plan_tick(b->p, plan_now(b->p) + MINUTE / 4);
+        bed_quiet(b);
+        is = staged(next, n);
+        times += is && !was;
+        was = is;
+    }
+    ok(times >= 1 && times <= STAGE_TIMES, "staged %u times in all", times);
+    plan_node_open(b->p, n, false);
+    bed_run(b);
+    ok(plan_state(next) == ITEM_WAITING, "a closed node stages nobody");
+    plan_end(b->p, first, true);
+    plan_node_open(b->p, n, true);
+    bed_run(b);
+    ok(bed_runs(next), "it starts all the same");
+    plan_free(b->p);
+}
+
+static void test_order(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *runs[2], *one, *two, *high;
+    struct plan_node *n, *m;
+
+    open_bed(b);
+    for (uint64_t k = 10; k < 26; k++)
+        bed_teach(b, "ten", k * MINUTE / 4, 1);
+    n = ready_node(b, "n", 1, 100);
+    m = ready_node(b, "m", 1, 100);
+    runs[0] = add(b, 1000, 40, 0);
+    bed_run(b);
+    bed_wait(b, MINUTE / 2);
+    runs[1] = add(b, 1000, 40, 0);
+    bed_run(b);
+    one = add(b, 1000, 40, 0);
+    two = add(b, 1000, 40, 0);
+    for (unsigned k = 0; k < 40 && plan_state(two) != ITEM_STAGED; k++) {
+        plan_tick(b->p, plan_now(b->p) + MINUTE / 4);
+        (void) bed_quiet(b);
+    }
+    ok(staged(one, m) && staged(two, n), "each has a device that is near");
+    plan_end(b->p, runs[1], true);
+    bed_run(b);
+    ok(bed_runs(two) && staged(one, m), "of those alike the one that is ready");
+    high = add(b, 1000, 40, 1);
+    bed_wait(b, MINUTE / 4);
+    ok(staged(one, m) && plan_state(high) == ITEM_WAITING,
+       "a stage is left alone for a while");
+    bed_wait(b, MINUTE);
+    ok(staged(high, m) && plan_state(one) == ITEM_WAITING,
+       "then it is for who comes first");
+    plan_end(b->p, runs[0], true);
+    bed_run(b);
+    ok(bed_runs(high), "and starts");
+    plan_free(b->p);
+}
+
+/* No such node: nothing is looked at. */
+static void test_none(void)
+{
+    struct bed bed, *b = &bed;
+
+    open_bed(b);
+    (void) bed_node(b, "n", 1, false, false);
+    (void) add(b, 1000, 40, 0);
+    bed_run(b);
+    (void) add(b, 1000, 40, 0);
+    bed_wait(b, 9 * MINUTE + MINUTE / 2);
+    ok(b->p->stager->looks.count == 0 && b->p->stager->due.count == 0,
+       "nobody is staged where no node stages");
+    plan_free(b->p);
+}
+
+static void test_told(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *i;
+    struct plan_place at = { .ndevices = 1 };
+    const struct plan_place *places;
+    struct err err = { 0 };
+    uint64_t since = 0;
+
+    open_bed(b);
+    at.node = ready_node(b, "n", 1, 100);
+    i = add(b, 1000, 101, 0);
+    ok(plan_staged(b->p, i, &at, 1, &err) == -EBUSY && err.text[0],
+       "not without memory: %s", err.text);
+    plan_end(b->p, i, false);
+    i = add(b, 1000, 40, 0);
+    ok(plan_staged(b->p, i, &at, 1, &err) == 0 &&
+       plan_stage(i, &places, &since) == 1 && places[0].node == at.node &&
+       since == plan_now(b->p), "staged");
+    ok(plan_staged(b->p, i, &at, 1, &err) == -EBUSY, "once");
+    plan_hold(b->p, i, true);
+    ok(plan_stage(i, &places, &since) == 0 && at.node->nstaged == 0,
+       "not while it is held");
+    plan_hold(b->p, i, false);
+    ok(plan_staged(b->p, i, &at, 1, &err) == 0, "again");
+    plan_node_remove(b->p, at.node);
+    ok(plan_state(i) == ITEM_WAITING && plan_check(b->p, &err) == 0,
+       "nor where the node is gone");
+    plan_free(b->p);
+}
+
+int main(void)
+{
+    test_stage();
+    test_memory();
+    test_wrong();
+    test_order();
+    test_none();
+    test_told();
+    return tap_done();
+}
