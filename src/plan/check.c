@@ -1,3 +1,4 @@
+#include "plan/line.h"
 #include "plan/pool.h"
 #include "plan/room.h"
 
@@ -364,6 +365,44 @@ static int check_tenants(struct check *c)
     return 0;
 }
 
+/* What stands beside each row is what its first queue and the head of that say;
+ * and of those that wait for a node likewise.
+ */
+static bool is_said(const struct bound *b)
+{
+    const struct plan_item *head = keyed_top(&b->queue->items);
+
+    return head && b->own == head->level && b->level == b->queue->level &&
+           b->priority == head->priority && b->tenant == head->tenant &&
+           b->shape == head->shape;
+}
+
+static int check_bench(struct check *c, const struct bench *b)
+{
+    for (uint32_t k = 0; k < b->nrows; k++)
+        if (b->first[k].queue != keyed_top(&b->rows[k]->queues) ||
+            (b->first[k].queue && !is_said(&b->first[k])))
+            return err_set(c->err, EPROTO, "row %u: not what its first queue "
+                           "says", k);
+    return 0;
+}
+
+static int check_line(struct check *c)
+{
+    const struct line *l = c->p->line;
+
+    for (uint32_t k = 0; k < l->nbands; k++)
+        for (uint32_t n = 0; n < l->bands[k]->count; n++)
+            if (check_bench(c, l->bands[k]->benches[n]) < 0)
+                return -EPROTO;
+    for (uint32_t k = 0; k < c->p->nnodes; k++)
+        for (uint32_t n = 0; c->p->nodes[k] && n < c->p->nodes[k]->nbound; n++)
+            if (!is_said(&c->p->nodes[k]->bound[n]))
+                return err_set(c->err, EPROTO, "%s: one waits for it, and not "
+                               "as it is said", c->p->nodes[k]->name);
+    return 0;
+}
+
 static int check_all(struct check *c)
 {
     int rc = check_items(c);
@@ -376,6 +415,8 @@ static int check_all(struct check *c)
         rc = check_shapes(c);
     if (rc == 0)
         rc = check_tenants(c);
+    if (rc == 0)
+        rc = check_line(c);
     if (rc == 0)
         rc = meter_check(c->p, c->err);
     if (rc == 0)

@@ -351,16 +351,30 @@ static bool fill_pool(struct gang *g)
     return false;
 }
 
+/* Do the nodes, each by itself, take as many ranks? */
+static bool enough(const struct gang *g)
+{
+    uint64_t ranks = 0;
+
+    if (g->s->shape->nparts > 1)
+        return true;
+    for (uint32_t k = 0; k < g->nstands; k++)
+        ranks += g->stands[k].ranks;
+    return ranks >= g->s->shape->ranks;
+}
+
 bool gang_find(struct search *s, struct plan_place **ret, uint32_t *ret_n,
                double *ret_score)
 {
     struct gang g = { .s = s };
-    bool found;
+    bool found = false;
 
     if (!s->o->ignore_closed && !s->o->only && !gang_may_fit(s->p, s->shape))
         return false;
     collect(&g);
-    found = s->shape->one_pool ? fill_pool(&g) : fill_near(&g, UINT32_MAX);
+    if (enough(&g))
+        found = s->shape->one_pool ? fill_pool(&g)
+                                   : fill_near(&g, UINT32_MAX);
     free(g.stands);
     if (found) {
         *ret_n = g.nplaces;
@@ -377,12 +391,13 @@ bool gang_find(struct search *s, struct plan_place **ret, uint32_t *ret_n,
 
 static uint64_t family_ranks(const struct family *f, const struct part *q)
 {
+    unsigned cpus = pool_cpu_class(q->need.cpu_milli);
     uint64_t ranks = 0;
 
-    for (uint32_t w = 1; w < POOL_WHOLE; w++) {
+    for (uint32_t w = q->devices; w < POOL_WHOLE && w <= f->ndevices; w++) {
         uint64_t count = 0;
 
-        for (unsigned c = 0; c < POOL_CPU; c++)
+        for (unsigned c = cpus; c < POOL_CPU; c++)
             count += f->whole[w][c].count;
         /* The last bucket holds nodes with that many and more. */
         if (w == POOL_WHOLE - 1 && count > 0)

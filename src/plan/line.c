@@ -208,6 +208,7 @@ static void put_bench(struct line *l, struct bench *bench)
             (band->count - at) * sizeof(struct bench *));
     keyed_free(&bench->queues);
     free(bench->rows);
+    free(bench->first);
     free(bench);
     put_band(l, band);
 }
@@ -232,8 +233,11 @@ static struct row *get_row(struct shape *s, struct bench *bench)
             bench->rows_cap = bench->rows_cap ? bench->rows_cap * 2 : 4;
             bench->rows = mem_grow(bench->rows, bench->rows_cap,
                                    sizeof(struct row *));
+            bench->first = mem_grow(bench->first, bench->rows_cap,
+                                    sizeof(*bench->first));
         }
         r->at = bench->nrows;
+        bench->first[r->at].queue = NULL;
         bench->rows[bench->nrows++] = r;
     }
     return r;
@@ -251,17 +255,37 @@ static void list_row(struct row *r)
     r->listed = open;
 }
 
+/* Another queue may be its first one now. */
+static void row_changed(struct row *r)
+{
+    struct bound *first = &r->bench->first[r->at];
+    struct queue *q = keyed_top(&r->queues);
+    const struct plan_item *head = q ? keyed_top(&q->items) : NULL;
+
+    list_row(r);
+    first->queue = head ? q : NULL;
+    if (!head)
+        return;
+    first->tenant = q->tenant;
+    first->shape = q->shape;
+    first->priority = q->priority;
+    first->level = q->level;
+    first->own = head->level;
+}
+
 static void put_row(struct row *r)
 {
     struct row **at = &r->shape->rows;
+    struct bench *b = r->bench;
 
     if (--r->count > 0)
         return;
     while (*at != r)
         at = &(*at)->of_shape;
     *at = r->of_shape;
-    r->bench->rows[r->at] = r->bench->rows[--r->bench->nrows];
-    r->bench->rows[r->at]->at = r->at;
+    b->rows[r->at] = b->rows[--b->nrows];
+    b->first[r->at] = b->first[b->nrows];
+    b->rows[r->at]->at = r->at;
     keyed_free(&r->queues);
     free(r);
 }
@@ -279,7 +303,7 @@ void line_open(struct shape *s)
         s->denied--;
         q->parked = PARKED_ROOM;
         add_queue(&q->row->queues, q);
-        list_row(q->row);
+        row_changed(q->row);
     }
 }
 
@@ -401,7 +425,7 @@ static void take_out(struct plan *p, struct queue *q)
         break;
     case PARKED_ROOM:
         keyed_remove(&q->row->queues, q);
-        list_row(q->row);
+        row_changed(q->row);
         break;
     case PARKED_DENIED:
         q->shape->denied--;
@@ -425,7 +449,7 @@ static void park(struct plan *p, struct queue *q, enum parked why)
         break;
     case PARKED_ROOM:
         add_queue(&q->row->queues, q);
-        list_row(q->row);
+        row_changed(q->row);
         break;
     case PARKED_DENIED:
         q->shape->denied++;

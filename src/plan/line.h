@@ -20,7 +20,9 @@ enum parked {
     PARKED_TENANT,
 };
 
-/* One that waits for a node; what is asked of all of them stands here. */
+/* One that waits for a node, or the first of a row; what is asked of all of
+ * them stands here.
+ */
 struct bound {
     struct queue *queue;
     struct plan_tenant *tenant;
@@ -54,13 +56,13 @@ struct queue {
 struct row {
     struct shape *shape;
     struct bench *bench;
-    struct keyed queues;                /* PARKED_ROOM */
-    struct queue *all[ROW_LEVELS];     /* but those that are bound; by level */
-    uint32_t count;                    /* queues, parked or not */
-    uint32_t at;                       /* in the bench's rows */
-    bool listed;
     struct row *next, *prev;           /* open ones of the bench, if listed */
     struct row *of_shape;              /* the next of its shape */
+    bool listed;
+    uint32_t at;                       /* in the bench's rows */
+    struct keyed queues;               /* PARKED_ROOM */
+    uint32_t count;                    /* queues, parked or not */
+    struct queue *all[ROW_LEVELS];     /* but those that are bound; by level */
 };
 
 struct bench {
@@ -68,6 +70,7 @@ struct bench {
     struct band *band;
     struct keyed queues;                /* not parked */
     struct row **rows, *open;          /* all; those that compete */
+    struct bound *first;               /* of each of `rows`; no queue: none */
     uint32_t nrows, rows_cap;
     uint32_t count;                    /* queues, parked as well */
 };

@@ -9,12 +9,14 @@
  * Whether a rank fits is exact.  Which of the nodes where it fits are compared
  * is bounded: from the tightest buckets first, a few of each, COMPARED in all;
  * in a small pool every one.  A shape that fitted nowhere asks next time only
- * the nodes where room was made since.
+ * the nodes where room was made since, and is compared only there as long as
+ * that comes to the same.
  */
 enum {
     SMALL = 256,                       /* nodes: all are compared */
     COMPARED = 24,                     /* of a family */
     OF_BUCKET = 6,
+    RECENT = 64,                       /* times that room was made */
 };
 
 static const struct place_opts NO_OPTS;
@@ -235,6 +237,29 @@ static void walk_family(struct search *s, struct family *f, bool all)
             return;
 }
 
+/* Where room was made since the shape fitted nowhere is all that fits now: few
+ * enough, and a walk compares just these.  false: not known, or too many.
+ */
+static bool find_recent(struct search *s)
+{
+    const struct pool *o = s->p->pool;
+    uint64_t k = s->shape->nowhere_at;
+    uint32_t fit = 0;
+
+    if (!s->shape->simple || k == 0 || o->gave - k > RECENT ||
+        s->o->ignore_closed)
+        return false;
+    while (++k <= o->gave && fit < OF_BUCKET) {
+        struct plan_node *n = s->p->nodes[o->ring[k % POOL_RING]];
+
+        fit += n && consider(s, n);
+    }
+    if (fit < OF_BUCKET)
+        return true;
+    s->found = false;
+    return false;
+}
+
 static bool find_one(struct search *s)
 {
     struct pool *o = s->p->pool;
@@ -242,6 +267,8 @@ static bool find_one(struct search *s)
 
     if (s->o->only)
         return consider(s, s->p->nodes[s->o->only->index]);
+    if (find_recent(s))
+        return s->found;
     for (uint32_t k = 0; k < o->nfamilies; k++) {
         s->seen = 0;
         if (o->families[k]->nnodes && place_family(o->families[k], s->part))

@@ -41,6 +41,7 @@ struct predict *predict_new(void)
     pr->by_key = map_new();
     pr->version = 1;
     pr->memo = mem_array(PREDICT_MEMO, sizeof *pr->memo);
+    pr->late = mem_array(LATE_MASK + 1, sizeof(struct known *));
     pr->oldest.before = older;
     pr->oldest.slot = slot_of;
     return pr;
@@ -59,6 +60,7 @@ void predict_free(struct predict *pr)
     heap_free(&pr->oldest);
     free(pr->forgotten);
     free(pr->memo);
+    free(pr->late);
     free(pr);
 }
 
@@ -76,9 +78,21 @@ uint64_t predict_key(const char *text, uint64_t seed)
 
 /* ---- keys ---- */
 
+static struct known **late_slot(const struct predict *pr, uint64_t key)
+{
+    return &pr->late[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & LATE_MASK];
+}
+
+/* Few sorts of task ask again and again: who asked last is found without the
+ * map.
+ */
 struct known *predict_find(const struct predict *pr, uint64_t key)
 {
-    return map_get_id(pr->by_key, key);
+    struct known **late = late_slot(pr, key);
+
+    if (!*late || (*late)->key != key)
+        *late = map_get_id(pr->by_key, key);
+    return *late;
 }
 
 static void forget_oldest(struct predict *pr)
@@ -87,6 +101,7 @@ static void forget_oldest(struct predict *pr)
 
     heap_remove(&pr->oldest, k);
     map_del_id(pr->by_key, k->key);
+    *late_slot(pr, k->key) = NULL;
     if (k->dirty)
         list_unlink(pr->dirty, k);
     if (k->stored) {
@@ -198,15 +213,15 @@ uint64_t predict_quantile(const struct predict *pr,
 void predict_guess(const struct predict *pr, const struct predict_sig *sig,
                    uint64_t age_ms, double progress, struct guess *ret)
 {
+    static const double q[] = { 0.1, 0.5, 0.9 };
     const struct memo *m = remember(pr, sig);
+    uint64_t ms[array_size(q)];
 
+    mix_quantiles(&m->mix, age_ms, q, array_size(q), ms);
     ret->seen = m->seen;
-    ret->low_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.1), age_ms,
-                          progress);
-    ret->mid_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.5), age_ms,
-                          progress);
-    ret->high_ms = sharpen(mix_quantile(&m->mix, age_ms, 0.9), age_ms,
-                           progress);
+    ret->low_ms = sharpen(ms[0], age_ms, progress);
+    ret->mid_ms = sharpen(ms[1], age_ms, progress);
+    ret->high_ms = sharpen(ms[2], age_ms, progress);
 }
 
 /* ---- learning ---- */

@@ -39,6 +39,8 @@ struct quality {
  */
 enum { PREDICT_MEMO = 32 };
 
+enum { LATE_MASK = 255 };              /* of predict.late */
+
 struct memo {
     struct predict_sig sig;
     uint64_t version;                  /* of the predict; 0: none */
@@ -57,6 +59,7 @@ struct predict {
     struct quality quality;
     uint64_t version;                  /* from 1; grows with all that is known */
     struct memo *memo;                 /* PREDICT_MEMO; by the first key */
+    struct known **late;               /* of by_key, by the last bits of a hash */
 };
 
 struct known *predict_find(const struct predict *pr, uint64_t key);

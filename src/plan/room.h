@@ -7,6 +7,7 @@
 enum {
     ROOM_NODES = 256,                  /* looked at one by one; in a larger pool */
     ROOM_VICTIMS = 16,                 /* ... those where so many run */
+    ROOM_CLAIMS = 4,                   /* compared there, for one rank */
 };
 
 struct victim {

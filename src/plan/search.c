@@ -678,7 +678,8 @@ static bool could_be(const struct ask *ask, const struct plan_node *n)
 }
 
 /* Node by node in the order of the victims, until one of them alone makes the
- * room: who comes later in that order has no less to lose.
+ * room, or so many nodes would do: who comes later in that order has no less to
+ * lose.
  */
 static struct claim *search_one(struct plan *p, struct plan_item *i,
                                 const struct ask *ask,
@@ -686,15 +687,20 @@ static struct claim *search_one(struct plan *p, struct plan_item *i,
 {
     struct plan_node *seen[ROOM_VICTIMS];
     struct claim *best = NULL;
-    uint32_t nseen = 0;
+    uint32_t nseen = 0, found = 0;
 
-    for (uint32_t k = 0; k < n && (!best || best->nvictims > 1); k++) {
+    for (uint32_t k = 0; k < n && found < ROOM_CLAIMS &&
+                         (!best || best->nvictims > 1); k++) {
         struct plan_node *node = victims[k]->places[0].node;
         uint32_t before = nseen;
+        struct claim *c;
 
         nseen = add_node(seen, nseen, node);
-        if (nseen > before && could_be(ask, node))
-            best = better(best, search_in(p, i, ask, &node, 1, false));
+        if (nseen == before || !could_be(ask, node))
+            continue;
+        c = search_in(p, i, ask, &node, 1, false);
+        found += c != NULL;
+        best = better(best, c);
     }
     return best;
 }

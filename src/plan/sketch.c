@@ -42,11 +42,10 @@ void sketch_add(struct sketch *s, uint64_t value, float memory)
     uint32_t bucket = sketch_bucket(value);
 
     widen(s, bucket);
-    for (uint32_t i = s->first; i < s->end; i++)
-        s->weight[i] *= fade;
-    s->weight[bucket] += 1;
-    for (uint32_t i = s->first; i < s->end; i++)
+    for (uint32_t i = s->first; i < s->end; i++) {
+        s->weight[i] = s->weight[i] * fade + (i == bucket ? 1.0F : 0.0F);
         total += s->weight[i];
+    }
     s->total = total;
 }
 
@@ -90,10 +89,11 @@ double mix_above(const struct mix *m, uint64_t than)
     return sum + m->share[first] * part_above(first, than);
 }
 
-uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
+static uint64_t quantile(const struct mix *m, uint64_t than, double above,
+                         double q)
 {
     uint32_t i = sketch_bucket(than);
-    double left = mix_above(m, than) * q;
+    double left = above * q;
     double from = (double) than, high;
     double here = m->share[i] * part_above(i, than);
 
@@ -108,6 +108,20 @@ uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
     }
     high = (double) sketch_low(i + 1);
     return (uint64_t) (from + (high - from) * (left / here));
+}
+
+void mix_quantiles(const struct mix *m, uint64_t than, const double *q,
+                   uint32_t n, uint64_t *ret)
+{
+    double above = mix_above(m, than);
+
+    for (uint32_t k = 0; k < n; k++)
+        ret[k] = quantile(m, than, above, q[k]);
+}
+
+uint64_t mix_quantile(const struct mix *m, uint64_t than, double q)
+{
+    return quantile(m, than, mix_above(m, than), q);
 }
 
 json_t *sketch_to_json(const struct sketch *s)

@@ -42,6 +42,8 @@ double mix_above(const struct mix *m, uint64_t than);
  * many again are expected as there were: than / (1 - q).
  */
 uint64_t mix_quantile(const struct mix *m, uint64_t than, double q);
+void mix_quantiles(const struct mix *m, uint64_t than, const double *q,
+                   uint32_t n, uint64_t *ret);     /* ... several */
 /* [bucket, weight, bucket, weight, ...] of those that are not empty. */
 json_t *sketch_to_json(const struct sketch *s);
 int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err);

@@ -233,18 +233,6 @@ static bool may_ask(const struct chance *c, const struct bound *b)
            tenant_within_quota(b->tenant, b->shape->gpu_milli);
 }
 
-/* The head of a queue that is not bound, in the same words. */
-static struct bound asks(struct queue *q)
-{
-    const struct plan_item *head = keyed_top(&q->items);
-
-    return (struct bound) {
-        .queue = q, .tenant = q->tenant, .shape = q->shape,
-        .priority = q->priority, .level = q->level,
-        .own = q->level > 0 ? q->level : head->level,
-    };
-}
-
 /* The first of each row of the bench whom it may give way for. */
 static bool wake_bench(struct plan *p, const struct bench *b,
                        const struct chance *c)
@@ -252,13 +240,9 @@ static bool wake_bench(struct plan *p, const struct bench *b,
     bool any = false;
 
     for (uint32_t k = 0; k < b->nrows; k++) {
-        struct queue *q = keyed_top(&b->rows[k]->queues);
-        struct bound first;
+        struct queue *q = b->first[k].queue;
 
-        if (!q)
-            continue;
-        first = asks(q);
-        if (may_ask(c, &first) &&
+        if (q && may_ask(c, &b->first[k]) &&
             room_may_go(p, keyed_top(&q->items), c->item)) {
             give_chance(p, q);
             any = true;
