@@ -551,6 +551,7 @@ int plan_start(struct plan *p, struct plan_item *i,
         return rc;
     }
     copy = mem_dup(places, n * sizeof(*places));
+    i->resumes = i->places;
     if (item_waits(i))
         leave_line(p, i);
     item_restore(p, i);
@@ -667,6 +668,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     set_timer(p, i, UINT64_MAX);
     room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
+    i->off_ms = cost_ms;
     if (suspended)
         park(p, i, true);
     say_room(p, i, claimant);

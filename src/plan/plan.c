@@ -1,4 +1,4 @@
-#include "plan/plan_int.h"
+#include "plan/cost.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -35,6 +35,7 @@ void plan_free(struct plan *p)
     score_free(p);
     stage_free(p);
     room_free(p);
+    costs_free(p);
     promises_free(p);
     line_free(p);
     tenants_free(p);

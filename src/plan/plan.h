@@ -190,6 +190,10 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place);
  */
 void plan_left(struct plan *p, struct plan_item *i, bool suspended,
                uint64_t cost_ms);
+/* It was suspended and goes on now: what getting on again took.  With cost_ms
+ * above this says what a suspension costs there; see cost.h.
+ */
+void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms);
 /* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line as
  * before.  It holds the memory of its need there and no device; the devices of
  * the places are where it is thought to start.  0, or -EBUSY when it does not

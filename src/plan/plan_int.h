@@ -22,6 +22,7 @@ struct paper;
  *     room.c      room being made: claims
  *     victim.c    who may be made to give way
  *     search.c    who does (paper.c: what if)
+ *     cost.c      what suspending costs, learned
  *     reserve.c   reservations, earmarks and windows (slots.c: free when?)
  *     stage.c     look-ahead: what is staged, what may end soon
  *     stage_pick.c ... who is staged where
@@ -184,6 +185,8 @@ struct plan_item {
     uint64_t order, ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
     uint64_t since_ms;                 /* it runs, or waits */
+    bool resumes;                      /* it was suspended when it started */
+    uint64_t off_ms;                   /* ... which took so long */
     uint64_t look_ms;                  /* it waits for a better device, and looks
                                           again then; 0: it does not */
     uint64_t held_milli;               /* devices, while it holds any */
@@ -246,6 +249,8 @@ struct plan {
     struct meters *meters;             /* meter.c */
     struct rooms *rooms;               /* room.c: evictions under way */
     struct stager *stager;             /* stage.c */
+    struct cost *costs;                /* cost.c: of the first models */
+    uint32_t ncosts;
 };
 
 /* pool.c: change what is free, keep every index.  The only ones that do. */

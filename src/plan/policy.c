@@ -105,7 +105,8 @@ static const struct policy_field fields[] = {
     { "min_run", POLICY_TIME, P(min_run_ms), 0, YEAR, NULL,
       "run time before the first preemption" },
     { "suspend_cost", POLICY_TIME, P(suspend_cost_s), 0, 86400, NULL,
-      "what suspending and resuming once is taken to cost" },
+      "what suspending and resuming once is taken to cost until it was "
+      "measured on such a device" },
     { "reclaim", POLICY_FLAG, P(reclaim), 0, 0, NULL,
       "guaranteed quota is taken back from those who borrowed it" },
     { "kill", POLICY_FLAG, P(kill), 0, 0, NULL,

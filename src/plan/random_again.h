@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/cost.h"
 #include "plan/random_world.h"
 #include "plan/reserve.h"
 #include "plan/stage.h"
@@ -48,6 +49,17 @@ static struct plan_tenant *tenant_again(const struct world *w,
     return NULL;
 }
 
+/* What suspending took, by the names of models: their numbers may differ. */
+static void costs_again(const struct world *w, struct plan *q)
+{
+    q->costs = mem_array(q->nmodels + 1, sizeof(*q->costs));
+    q->ncosts = q->nmodels;
+    for (uint32_t k = 0; k < w->p->ncosts; k++)
+        for (uint32_t m = 0; m < q->nmodels; m++)
+            if (strcmp(w->p->models[k], q->models[m]) == 0)
+                q->costs[m] = w->p->costs[k];
+}
+
 /* Nodes and tenants; nodes in another order, which must not matter.  What was
  * learned is copied, or, as that takes long, read where it is.
  */
@@ -72,6 +84,7 @@ static void make_again(struct world *w, struct again *a, bool copy)
     for (unsigned k = NODES; k-- > 0;)
         if (w->nodes[k].n)
             a->nodes[k] = make_node(a->q, &w->nodes[k]);
+    costs_again(w, a->q);
 }
 
 static void free_again(struct again *a)

@@ -45,11 +45,14 @@ static bool ask(struct world *w, struct plan_decision *d)
 static void do_start(struct world *w, const struct plan_decision *d)
 {
     struct titem *t = plan_owner(d->item);
+    bool goes_on = plan_state(d->item) == ITEM_SUSPENDED;
     struct err err = { 0 };
 
     t->turn = ++w->turns;
     if (plan_start(w->p, d->item, d->places, d->nplaces, &err) < 0)
         WRONG(w, "start: %s", err.text);
+    else if (goes_on)
+        plan_resumed(w->p, d->item, t->spec.order % 7 * 1000);
 }
 
 static void do_evict(struct world *w, const struct plan_decision *d, bool now)

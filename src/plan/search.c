@@ -1,3 +1,4 @@
+#include "plan/cost.h"
 #include "plan/pool.h"
 #include "plan/victim.h"
 
@@ -53,7 +54,7 @@ static bool may_move(const struct hunt *s, const struct plan_item *v)
     return s->moves && v->state == ITEM_RUNNING && !v->picked &&
            v->shape->simple && v->places[0].node->roams &&
            (double) (s->p->now_ms - v->since_ms) >=
-               s->p->policy.suspend_cost_s * 1000 &&
+               suspend_cost_ms(s->p, v) &&
            victim_how(v) == YIELD_SUSPEND;
 }
 

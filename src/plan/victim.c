@@ -1,3 +1,4 @@
+#include "plan/cost.h"
 #include "plan/pool.h"
 #include "plan/victim.h"
 
@@ -38,7 +39,8 @@ enum plan_yield victim_how(const struct plan_item *v)
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves)
 {
-    double loss = p->policy.suspend_cost_s * 1000;
+    double loss = how == YIELD_SUSPEND ? suspend_cost_ms(p, v)
+                                       : p->policy.suspend_cost_s * 1000;
 
     if (!moves)
         loss += (double) p->policy.patience_ms / (1 + v->level);

@@ -356,6 +356,8 @@ static int start(struct play *y, uint64_t now, const struct plan_decision *d,
 
     if (rc < 0)
         return rc;
+    if (a->started)
+        plan_resumed(y->plan, d->item, y->options->resume_ms);
     a->warm_ms = now + (a->started ? y->options->resume_ms : 0);
     a->end_ms = a->warm_ms + a->left_ms;
     a->started = true;

@@ -257,6 +257,9 @@ static void start(struct run *r, const struct plan_decision *d)
         return;
     }
     cluster_take_at(r->cluster, j->t->gpus, j->nodes);
+    if (j->started)
+        plan_resumed(r->plan->plan, d->item,
+                     (uint64_t) llround(r->options->resume_cost * MS));
     run_start(r, job);
 }
 

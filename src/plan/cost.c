@@ -1,0 +1,80 @@
+#include "plan/cost.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* A line through what was measured, bytes to milliseconds, of the last MEMORY
+ * rounds or so: later ones count more.  Neither its slope nor what it has at no
+ * byte is below 0; where all had the same size it is flat.
+ */
+enum { MEMORY = 32 };
+
+void costs_free(struct plan *p)
+{
+    free(p->costs);
+}
+
+void cost_learn(struct cost *c, uint64_t bytes, uint64_t ms)
+{
+    double weight, x = (double) bytes - c->bytes;
+    double y = (double) ms - c->ms;
+
+    if (c->rounds < MEMORY)
+        c->rounds++;
+    weight = 1.0 / c->rounds;
+    c->bytes += weight * x;
+    c->ms += weight * y;
+    c->spread = (1 - weight) * (c->spread + weight * x * x);
+    c->along = (1 - weight) * (c->along + weight * x * y);
+}
+
+double cost_ms(const struct cost *c, uint64_t bytes)
+{
+    double slope = 0;
+
+    if (c->spread > 0 && c->bytes > 0)
+        slope = fmin(fmax(c->along / c->spread, 0), c->ms / c->bytes);
+    return c->ms + slope * ((double) bytes - c->bytes);
+}
+
+/* Or NULL: no device. */
+static const struct device *device_of(const struct plan_place *at)
+{
+    return at->ndevices ? &at->node->devices[at->device[0]] : NULL;
+}
+
+double suspend_cost_ms(const struct plan *p, const struct plan_item *v)
+{
+    double most = -1;
+
+    for (uint32_t k = 0; p->ncosts > 0 && k < v->nplaces; k++) {
+        const struct device *d = device_of(&v->places[k]);
+
+        if (d && d->model < p->ncosts && p->costs[d->model].rounds > 0)
+            most = fmax(most, cost_ms(&p->costs[d->model],
+                                      item_bytes(v, &v->places[k])));
+    }
+    return most >= 0 ? most : p->policy.suspend_cost_s * 1000;
+}
+
+void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms)
+{
+    const struct device *d;
+
+    assert(item_runs(i));
+    meter_suspending(p, i->held_milli * cost_ms);
+    d = device_of(&i->places[0]);
+    if (!i->resumes || !d)
+        return;
+    i->resumes = false;
+    if (p->ncosts < p->nmodels) {
+        p->costs = mem_grow(p->costs, p->nmodels, sizeof(*p->costs));
+        for (uint32_t k = p->ncosts; k < p->nmodels; k++)
+            p->costs[k] = (struct cost) { 0 };
+        p->ncosts = p->nmodels;
+    }
+    cost_learn(&p->costs[d->model], item_bytes(i, &i->places[0]),
+               i->off_ms + cost_ms);
+}
