@@ -1,4 +1,5 @@
 #include "plan/bed.h"
+#include "plan/reserve.h"
 
 static struct plan_item *run_one(struct bed *b, uint32_t milli,
                                  const char *like)
@@ -57,6 +58,27 @@ static void test_backfill(void)
     plan_end(b->p, at.runs, true);
     bed_run(b);
     ok(bed_runs(at.waits) && !at.waits->reserved, "it starts");
+    plan_free(b->p);
+}
+
+/* What several ranks of one hold on a node comes free once. */
+static void test_gang_ends(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang, *waits;
+
+    bed_open(b);
+    bed_teach(b, "hour", 60 * MINUTE, 2);
+    bed_teach(b, "hours", 180 * MINUTE, 1);
+    (void) bed_node(b, "n", 4, false, false);
+    gang = BED(.milli = 1000, .ranks = 2, .like = "hour",
+               .yield = YIELD_NEVER);
+    (void) BED(.milli = 1000, .like = "hours", .yield = YIELD_NEVER);
+    bed_run(b);
+    waits = run_one(b, 4000, "hour");
+    bed_wait(b, 10 * MINUTE);
+    ok(bed_runs(gang) && waits->reserved && waits->reserved->nplaces == 1,
+       "it is promised all of the node");
     plan_free(b->p);
 }
 
@@ -333,6 +355,7 @@ int main(void)
     test_gang_ends_once();
     test_set();
     test_backfill();
+    test_gang_ends();
     test_priority();
     test_none();
     test_dropped();
