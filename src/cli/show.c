@@ -199,6 +199,7 @@ static int print_task(struct cli *c, const json_t *j)
     sheet_add(t, "end", end_text(j, end, sizeof end));
     sheet_add(t, "why", json_get_str(why, "text", ""));
     sheet_add(t, "what would help", json_get_str(why, "change", ""));
+    sheet_add(t, "staged", json_get_str(why, "staged", ""));
     sheet_add(t, "attempt", get_number(j, "attempt", buf));
     sheet_add(t, "gpus", get_number(j, "gpus", buf));
     sheet_add(t, "cpus", get_number(j, "cpus", buf));

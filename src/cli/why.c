@@ -51,6 +51,7 @@ static int print_why(struct cli *c, const json_t *task)
     sheet_add(t, "why", json_get_str(why, "text", "?"));
     sheet_add(t, "would help", change);
     sheet_add(t, "too late", json_get_str(why, "late", ""));
+    sheet_add(t, "staged", json_get_str(why, "staged", ""));
     if (position)
         sheet_printf(t, "in line", "%" PRIu64, position);
     add_start(t, json_object_get(why, "start"));

@@ -190,7 +190,16 @@ static void apply_planned(struct world *w, struct event *e)
     t->workload->started = true;
     workload_timer(w, t->workload);
     item_start(w, t);
+    t->gens_staged = 0;                /* `gen` is past them */
     task_set_state(w, t, TASK_STARTING, e->time_ms);
+}
+
+static void apply_stage(struct world *w, struct event *e)
+{
+    if (e->type == EVENT_STAGED)
+        apply_staged(w, task_of(w, e), e);
+    else
+        task_unstage(w, task_of(w, e));
 }
 
 /* The state a move leads to, or false when the table has no such arrow. */
@@ -478,6 +487,8 @@ static const apply_f applies[EVENT_TYPE_COUNT] = {
     [EVENT_ABORTING] = apply_aborting,
     [EVENT_WORKLOAD_ENDED] = apply_workload_ended,
     [EVENT_PLANNED] = apply_planned,
+    [EVENT_STAGED] = apply_stage,
+    [EVENT_UNSTAGED] = apply_stage,
     [EVENT_PREEMPTING] = apply_preempting,
     [EVENT_STOPPING] = apply_stopping,
     [EVENT_RETRYING] = apply_retrying,

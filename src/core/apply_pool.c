@@ -66,6 +66,7 @@ void block_set_inventory(struct block *b, const json_t *data)
     copy_text(b->domain, sizeof(b->domain), data, "domain");
     set_labels(b, json_object_get(data, "labels"));
     b->simulated = json_get_bool(data, "simulated", false);
+    b->stages = json_get_bool(data, "stages", false);
     b->cpu_milli = json_get_u64(data, "cpus_milli", 0);
     b->cpu_free = b->cpu_milli - cpu_held;
     b->memory = json_get_u64(data, "memory", 0);
@@ -87,6 +88,7 @@ static bool same_inventory(const struct block *b, const json_t *data)
     if (!b->plan_node || b->ndevices != json_array_size(devices) ||
         b->cpu_milli != json_get_u64(data, "cpus_milli", 0) ||
         b->memory != json_get_u64(data, "memory", 0) ||
+        b->stages != json_get_bool(data, "stages", false) ||
         strcmp(b->pool, json_get_str(data, "pool", "")) != 0 ||
         strcmp(b->domain, json_get_str(data, "domain", "")) != 0 ||
         !(labels ? json_equal(b->labels, labels)
@@ -123,6 +125,7 @@ void apply_block_lost(struct world *w, struct event *e)
 {
     struct block *b = world_block(w, e->block);
 
+    block_unstage(w, b);
     block_set_open(w, b, false, b->drained);
     for (struct lease *l = b->leases; l; l = l->next_on_block)
         lease_lose(w, l);

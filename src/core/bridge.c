@@ -52,7 +52,7 @@ static void node_add(struct world *w, struct block *b)
     struct plan_node_spec spec = {
         .name = b->id, .pool = b->pool, .domain = b->domain,
         .cpu_milli = b->cpu_milli, .memory = b->memory,
-        .ndevices = b->ndevices,
+        .ndevices = b->ndevices, .stages = b->stages,
     };
     autofree struct plan_device *devices = mem_array(b->ndevices + 1u,
                                                      sizeof(*devices));
@@ -115,6 +115,7 @@ void bridge_block(struct world *w, struct block *b)
     while ((v = map_next(w->windows, &pos, NULL)))
         plan_window_remove(w->plan, v->name);
     items_off(w, b);
+    block_unstage(w, b);
     plan_node_remove(w->plan, take(b->plan_node));
     node_add(w, b);
     items_on(w, b);

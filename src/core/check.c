@@ -192,6 +192,7 @@ static int check_planned(const struct world *w, const struct event *e,
                          struct err *err)
 {
     struct task *t;
+    uint32_t next;
     int rc = want_task(w, e, &t, err);
 
     if (rc < 0)
@@ -199,15 +200,28 @@ static int check_planned(const struct world *w, const struct event *e,
     if (t->state != TASK_WAITING)
         return err_set(err, EBUSY, "task '%s' is %s, not waiting",
                        t->spec->name, task_state_name(t->state));
-    if (e->gen != task_next_gen(t) || e->gen == 0)
+    next = task_gen_at(t, e->grants, e->ngrants);
+    if (e->gen != next || e->gen == 0)
         return err_set(err, ESTALE, "task '%s': generation %u is not %u, the "
-                       "next", t->spec->name, e->gen, task_next_gen(t));
+                       "next", t->spec->name, e->gen, next);
     if (e->ngrants < t->spec->ranks ||
         e->ngrants > (t->spec->ranks_max ? t->spec->ranks_max
                                          : t->spec->ranks))
         return err_set(err, EINVAL, "task '%s' has %u ranks, not %u",
                        t->spec->name, t->spec->ranks, e->ngrants);
     return check_grants(w, t, e, err);
+}
+
+static int check_stage(const struct world *w, const struct event *e,
+                       struct err *err)
+{
+    struct task *t = NULL;
+    int rc = want_task(w, e, &t, err);
+
+    if (rc < 0)
+        return rc;
+    return e->type == EVENT_STAGED ? check_staged(w, e, t, err)
+                                   : check_unstaged(e, t, err);
 }
 
 static int check_preempting(const struct world *w, const struct event *e,
@@ -389,6 +403,8 @@ static const check_f checks[EVENT_TYPE_COUNT] = {
     [EVENT_ABORTING] = check_aborting,
     [EVENT_WORKLOAD_ENDED] = check_workload_ended,
     [EVENT_PLANNED] = check_planned,
+    [EVENT_STAGED] = check_stage,
+    [EVENT_UNSTAGED] = check_stage,
     [EVENT_PREEMPTING] = check_preempting,
     [EVENT_STOPPING] = check_stopping,
     [EVENT_RETRYING] = check_retrying,

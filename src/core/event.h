@@ -32,6 +32,12 @@ struct err;
     /* decided: workload, task, gen, grants[], data {score: of the places, \
      * smaller is better} */ \
     X(PLANNED, "task.planned") \
+    /* decided: workload, task, gen (of the attempt it may become), grants[]: \
+     * it stands ready on these blocks, with no device */ \
+    X(STAGED, "task.staged") \
+    /* decided: workload, task, gen: no more.  Goes without saying when it is \
+     * planned, leaves the line, or a block of it is lost or changed */ \
+    X(UNSTAGED, "task.unstaged") \
     /* decided: workload, task, gen, data {for: "w3", task, why, how}: it \
      * gives way to that one; task.stopping follows */ \
     X(PREEMPTING, "task.preempting") \
@@ -50,8 +56,8 @@ struct err;
      * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was */ \
     X(LEASE_ENDED, "lease.ended") \
     /* reported: block, data {pool, engine, node, cpus_milli, memory, \
-     * limits, simulated, devices: [{model, memory}], labels: {key: value}, \
-     * domain} */ \
+     * limits, simulated, stages, devices: [{model, memory}], labels: {key: \
+     * value}, domain} */ \
     X(BLOCK_UP, "block.up") \
     /* reported: block: it is gone and its leases with it */ \
     X(BLOCK_LOST, "block.lost") \

@@ -154,6 +154,8 @@ static void set_in_line(struct world *w, struct task *t, bool in)
 
     if (t->in_line == in)
         return;
+    if (!in)
+        task_unstage(w, t);
     t->in_line = in;
     w->waiting += in ? 1 : UINT32_MAX;
     if (set)
@@ -232,6 +234,7 @@ static void set_item(struct world *w, struct set *s)
     }
     spec.parts = all.parts;
     spec.nparts = all.n;
+    spec.cold = true;                  /* no one task stands for it */
     s->item = plan_add(w->plan, &spec);
     parts_free(&all);
 }
@@ -360,8 +363,8 @@ void pending_clear(struct world *w)
     w->npending = w->next_pending = 0;
 }
 
-static void grants_of(const struct plan_decision *d, uint32_t part,
-                      const struct spec_task *s, struct pending *ret)
+void item_grants(const struct plan_decision *d, uint32_t part,
+                 const struct spec_task *s, struct pending *ret)
 {
     ret->grants = mem_array(d->nplaces, sizeof(*ret->grants));
     ret->ngrants = 0;
@@ -402,7 +405,7 @@ static void pending_make(struct world *w, const struct plan_decision *d)
             continue;
         p->task = t;
         p->score = round(d->score * 1000) / 1000;
-        grants_of(d, w->npending++, t->spec, p);
+        item_grants(d, w->npending++, t->spec, p);
     }
 }
 
@@ -413,7 +416,7 @@ static void want_planned(const struct world *w, struct event *ret)
     event_init(ret, EVENT_PLANNED);
     ret->workload = next->task->workload->id;
     ret->task = next->task->index;
-    ret->gen = task_next_gen(next->task);
+    ret->gen = task_gen_at(next->task, next->grants, next->ngrants);
     ret->ngrants = next->ngrants;
     ret->grants = mem_dup(next->grants, next->ngrants * sizeof(*ret->grants));
     ret->data = json_object();
@@ -444,24 +447,31 @@ static void want_preempting(const struct plan_decision *d, struct event *ret)
     json_put_str(ret->data, "how", hows[d->how]);
 }
 
-/* No engine stages yet, and the plan is told of none that does. */
 bool item_next(struct world *w, struct event *ret)
 {
-    struct plan_decision d;
+    struct plan_decision d = { .what = PLAN_START };
 
     if (w->npending == 0) {
         sets_sync(w);
         if (!plan_next(w->plan, &d))
             return false;
-        if (d.what == PLAN_EVICT) {
-            want_preempting(&d, ret);
-            return true;
-        }
-        if (d.what != PLAN_START)
-            return false;
-        pending_make(w, &d);
+        if (d.what == PLAN_START)
+            pending_make(w, &d);
     }
-    want_planned(w, ret);
+    switch (d.what) {
+    case PLAN_START:
+        want_planned(w, ret);
+        break;
+    case PLAN_EVICT:
+        want_preempting(&d, ret);
+        break;
+    case PLAN_STAGE:
+        want_staged(&d, ret);
+        break;
+    case PLAN_UNSTAGE:
+        want_unstaged(&d, ret);
+        break;
+    }
     return true;
 }
 

@@ -129,7 +129,7 @@ static int find_task(const struct world *w, const char *key, struct task **ret,
     return 0;
 }
 
-static int load_grant(const json_t *j, struct grant *g)
+int grant_load(const json_t *j, struct grant *g)
 {
     const json_t *devices = json_object_get(j, "devices");
 
@@ -154,7 +154,7 @@ static int load_lease(struct world *w, struct task *t, uint32_t rank,
     uint8_t state = LEASE_STATE_COUNT;
     int rc;
 
-    if (!b || load_grant(j, &g) < 0 ||
+    if (!b || grant_load(j, &g) < 0 ||
         get_name(j, "state", LEASE_STATE_COUNT, lease_at, &state) < 0 ||
         state == LEASE_STATE_COUNT)
         return err_set(err, EINVAL, "rank %u: its block or state is unknown",
@@ -244,6 +244,10 @@ static int load_task(struct world *w, const char *key, const json_t *body,
         t->ranks = (uint32_t) json_get_u64(body, "ranks", 0);
     if (progress_load(t, json_object_get(body, "progress")) < 0)
         return bad_row(key, "its progress is none", err);
+    t->gens_staged = (uint32_t) json_get_u64(hidden, "gens_staged", 0);
+    if (stage_load(w, t, json_object_get(body, "staged"),
+                   json_object_get(hidden, "staged")) < 0)
+        return bad_row(key, "where it is staged is nowhere", err);
     t->losses = (uint32_t) json_get_u64(hidden, "losses", 0);
     t->stopping = json_get_bool(hidden, "stopping", false);
     t->aborting = json_get_bool(hidden, "aborting", false);
@@ -385,6 +389,26 @@ static struct task **placed_tasks(const struct world *w, size_t *ret_n)
     return list;
 }
 
+/* Who stands ready; only those in line do. */
+static int load_staged(struct world *w, struct err *err)
+{
+    struct workload *wl;
+    size_t pos = 0;
+    int rc = 0;
+
+    while (rc == 0 && (wl = map_next(w->workloads, &pos, NULL)))
+        for (uint32_t i = 0; i < wl->spec->ntasks && rc == 0; i++) {
+            const struct task *t = &wl->tasks[i];
+
+            if (t->staged && !t->item)
+                rc = err_set(err, EINVAL, "w%" PRIu64 ", task '%s': it is "
+                             "staged and not in line", wl->id, t->spec->name);
+            else if (t->staged)
+                rc = task_tell_staged(w, t, err);
+        }
+    return rc;
+}
+
 /* Attempts go back on their places at the times at which they got them; the
  * line forms at the last moment that is known; and only then is it said who
  * leaves for whom.  What was summed up on the way is overwritten by the rows.
@@ -410,7 +434,9 @@ static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
     for (size_t i = 0; i < n; i++)
         if (placed[i]->stopping || placed[i]->preempting)
             item_leaving(w, placed[i]);
-    rc = load_windows_done(w, err);
+    rc = load_staged(w, err);
+    if (rc == 0)
+        rc = load_windows_done(w, err);
     if (rc < 0)
         return rc;
     load_meter_done(w);

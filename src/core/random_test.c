@@ -21,8 +21,9 @@
  *     one it was saved from: so the plan depends on the state and not on how it
  *     came about.  But for what is made from predictions: who could give way is
  *     looked for when room changes, and a reservation keeps the time that it
- *     was made for; a world that was loaded makes both anew.  So lives with an
- *     even seed have a policy without them;
+ *     was made for; a world that was loaded makes both anew, and guesses anew
+ *     what ends soon.  So lives with an even seed have a policy without them,
+ *     and blocks that do not stage;
  *   - the meter's shares make up the whole, and usage adds up;
  *   - every task that waits has a reason;
  *   - when nothing hinders any more, all comes to an end.
@@ -438,6 +439,7 @@ static void one_life(uint64_t seed, unsigned events)
     unsigned replays = 0;
 
     sim_open(&s);
+    s.stages = seed % 2;
     (void) sim_tenant(&s, "lab", json_pack("{s:i}", "weight", 2));
     (void) sim_tenant(&s, "u", json_pack("{s:s,s:i}", "parent", "lab",
                                          "quota_gpus_milli", 2000));

@@ -66,13 +66,10 @@ static int check_device(const struct block *b, const struct spec_task *s,
     if (!device_matches(d, s))
         return err_set(err, EINVAL, "rank %u: device %u of block '%s' is not "
                        "what the task asks for", g->rank, g->device[i], b->id);
-    if (d->free_milli < g->milli)
-        return err_set(err, EBUSY, "rank %u: device %u of block '%s' has no "
-                       "room", g->rank, g->device[i], b->id);
     return 0;
 }
 
-int room_check(const struct block *b, const struct spec_task *s,
+int room_size(const struct block *b, const struct spec_task *s,
                const struct grant *g, struct err *err)
 {
     uint32_t milli = s->gpu_milli < 1000 ? s->gpu_milli : 1000;
@@ -84,8 +81,20 @@ int room_check(const struct block *b, const struct spec_task *s,
                        "that the task asks for", g->rank);
     for (uint32_t i = 0; i < g->ndevices && rc == 0; i++)
         rc = check_device(b, s, g, i, err);
+    return rc;
+}
+
+int room_check(const struct block *b, const struct spec_task *s,
+               const struct grant *g, struct err *err)
+{
+    int rc = room_size(b, s, g, err);
+
     if (rc < 0)
         return rc;
+    for (uint32_t i = 0; i < g->ndevices; i++)
+        if (b->devices[g->device[i]].free_milli < g->milli)
+            return err_set(err, EBUSY, "rank %u: device %u of block '%s' has "
+                           "no room", g->rank, g->device[i], b->id);
     if (b->cpu_free < s->cpu_milli || b->memory_free < s->memory)
         return err_set(err, EBUSY, "rank %u: block '%s' has no CPUs or memory "
                        "left", g->rank, b->id);

@@ -293,11 +293,11 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
     for (uint32_t i = 0; i < ndevices; i++)
         json_array_append_new(devices, json_pack("{s:s,s:I}", "model", model,
                               "memory", (json_int_t) 80 << 30));
-    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:o}", "pool", "local",
+    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:o}", "pool", "local",
                        "engine", "fake", "node", "node-", id, "cpus_milli",
                        (json_int_t) cpus * 1000, "memory",
-                       (json_int_t) 64 << 30, "simulated", 1, "devices",
-                       devices);
+                       (json_int_t) 64 << 30, "simulated", 1, "stages",
+                       (int) s->stages, "devices", devices);
     return sim_event(s, &e);
 }
 

@@ -22,6 +22,7 @@ struct sim {
     json_t *rows;                      /* "table key" -> {body, live, spec} */
     struct err err;                    /* of the last refusal */
     unsigned faults;                   /* what should never be; printed */
+    bool stages;                       /* blocks that come up can stage */
 };
 
 void sim_open(struct sim *s);          /* with a tenant "t" */

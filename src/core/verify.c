@@ -100,6 +100,9 @@ static int verify_item(const struct task *t, struct err *err)
         (t->item != NULL) != (t->in_line && !t->spec->together))
         return wrong(err, "the plan has it in line and the world not, or the "
                      "other way", t->spec->name, t->workload->id);
+    if (!stage_right(t))
+        return wrong(err, "it is staged elsewhere than the plan has it",
+                     t->spec->name, t->workload->id);
     return verify_leases(t, err);
 }
 

@@ -180,6 +180,10 @@ static json_t *task_hidden(const struct task *t)
     view_some(j, "lost_gpu_ms", t->lost_gpu_ms);
     view_some(j, "attempt_gpu_ms", t->attempt_gpu_ms);
     view_some(j, "level", t->level);
+    view_some(j, "gens_staged", t->gens_staged);
+    if (t->staged)
+        json_put(j, "staged", json_pack("[I,I]", (json_int_t) t->staged->gen,
+                 (json_int_t) t->staged->since_ms));
     view_some(j, "for_workload", t->for_workload);
     view_some(j, "for_task", t->for_task);
     view_flag(j, "preempting", t->preempting);
@@ -252,6 +256,8 @@ json_t *view_task(const struct task *t)
     for (uint32_t i = 0; t->leases && i < t->ranks; i++)
         json_array_append_new(leases, view_lease(&t->leases[i]));
     json_put(j, "leases", leases);
+    if (t->staged)
+        json_put(j, "staged", stage_view(t->staged));
     if (t->leases)
         json_put(j, "score", json_real(digits3((double) t->score)));
     json_put_milli(j, "gpu_seconds", t->used_gpu_ms);

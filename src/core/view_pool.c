@@ -33,6 +33,7 @@ json_t *view_block(const struct block *b)
     json_put_bool(j, "drained", b->drained);
     json_put_bool(j, "simulated", b->simulated);
     json_put_str(j, "limits", b->limits);
+    view_flag(j, "stages", b->stages);
     if (b->domain[0])
         json_put_str(j, "domain", b->domain);
     if (json_object_size(b->labels))

@@ -617,6 +617,37 @@ static void why_late(const struct world *w, const struct task *t,
     }
 }
 
+/* Who holds the first device that it stands ready for, or NULL. */
+static const struct task *holder(const struct task_stage *s)
+{
+    const struct lease *l = s->blocks[0]->leases;
+
+    for (; l && s->grants[0].ndevices > 0; l = l->next_on_block)
+        for (uint32_t i = 0; i < l->grant.ndevices; i++)
+            if (l->grant.device[i] == s->grants[0].device[0])
+                return l->task;
+    return NULL;
+}
+
+static void why_staged(const struct task *t, struct why *y)
+{
+    const struct task *by = holder(t->staged);
+    const char *node = t->staged->blocks[0]->node;
+    char at[32] = "";
+
+    if (y->start_ms)
+        clock_print(y->start_ms < TIME_MAX ? y->start_ms : TIME_MAX, at,
+                    sizeof(at));
+    if (by)
+        (void) snprintf(y->staged, sizeof(y->staged), "It stands ready on %s, "
+                        "and starts when w%" PRIu64 "/%s ends%s%s.", node,
+                        by->workload->id, by->spec->name,
+                        at[0] ? ", about " : "", at);
+    else
+        (void) snprintf(y->staged, sizeof(y->staged), "It stands ready on "
+                        "%s.", node);
+}
+
 static void why_in_line(const struct world *w, const struct task *t,
                         uint64_t now_ms, struct why *y)
 {
@@ -634,6 +665,8 @@ static void why_in_line(const struct world *w, const struct task *t,
     y->start_high_ms = r.start_high_ms;
     why_plan(w, t, &r, now_ms, y);
     why_late(w, t, item, now_ms, y);
+    if (t->staged)
+        why_staged(t, y);
 }
 
 void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
@@ -675,6 +708,8 @@ json_t *why_json(const struct why *y)
         json_put_str(j, "change", y->change);
     if (y->late[0])
         json_put_str(j, "late", y->late);
+    if (y->staged[0])
+        json_put_str(j, "staged", y->staged);
     if (y->position)
         json_put_u64(j, "position", y->position);
     if (y->start_ms) {

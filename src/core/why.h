@@ -39,6 +39,7 @@ struct why {
     char change[240];      /* what would have to change; may be "" */
     char late[160];        /* a deadline or max_wait that it will miss, as
                               predicted; may be "" */
+    char staged[320];      /* where it stands ready, and for what; may be "" */
     uint32_t position;     /* place in line among those that wait, from 1; 0: not in line */
     /* Predicted start, and its range; 0: not known. */
     uint64_t start_low_ms, start_ms, start_high_ms;

@@ -113,6 +113,7 @@ void workload_free(struct workload *wl)
     for (uint32_t i = 0; wl->tasks && i < wl->spec->ntasks; i++) {
         free(wl->tasks[i].leases);
         progress_free(wl->tasks[i].progress);
+        task_stage_free(wl->tasks[i].staged);
     }
     graph_free(wl->graph);
     free(wl->guesses);
@@ -432,7 +433,7 @@ uint32_t task_next_gen(const struct task *t)
 {
     uint32_t floor = t->workload->gen_floor;
 
-    return (t->gen > floor ? t->gen : floor) + 1;
+    return (t->gen > floor ? t->gen : floor) + t->gens_staged + 1;
 }
 
 struct tenant *world_tenant(const struct world *w, const char *name)

@@ -91,6 +91,14 @@ struct progress {
     uint64_t still_ms;                 /* since when it is there; 0: not said */
 };
 
+/* A task that stands ready for its next attempt, while it waits. */
+struct task_stage {
+    uint32_t gen, ngrants;
+    uint64_t since_ms;
+    struct grant *grants;              /* of the ranks; devices: as thought */
+    struct block **blocks;             /* likewise */
+};
+
 struct task {
     struct workload *workload;
     const struct spec_task *spec;
@@ -118,7 +126,10 @@ struct task {
     uint32_t for_task;
     uint32_t ranks;                    /* of the newest attempt; 0: none yet */
     float score;                       /* of the newest attempt's places */
+    uint32_t gens_staged;              /* generations after `gen` that were
+                                          staged and never planned */
     struct progress *progress;         /* or NULL */
+    struct task_stage *staged;         /* or NULL */
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
     uint32_t leases_left;              /* not ended yet */
     uint32_t unclaimed;                /* of those: still planned */
@@ -126,13 +137,12 @@ struct task {
     uint64_t attempt_ms;               /* first claim of the living attempt; 0: none */
     bool forced;                       /* a task.stopping with force was journalled */
     /* The world's own: in which of its lists the task is. */
-    bool dirty;
+    bool dirty, in_line;
+    uint8_t level;                     /* with which it gets in line */
     uint32_t todo_slot;
     struct timer timer;                /* sleeps until, or is stopped at */
     struct plan_item *item;            /* of the plan; NULL: it has none, or
                                           waits as one of a set */
-    bool in_line;
-    uint8_t level;                     /* with which it gets in line */
     uint64_t placed_ms;                /* the plan counts the attempt from here */
     uint64_t below_ms;                 /* predicted way below it; see sig.c */
     struct task *dirty_next;
@@ -190,6 +200,8 @@ struct block {
     char id[48], pool[64], engine[16], node[128], limits[32], domain[64];
     json_t *labels;                    /* {key: value} of the node */
     bool up, drained, simulated;
+    bool stages;                       /* tasks can be staged there */
+    uint64_t staged;                   /* memory that those hold */
     uint32_t ndevices;
     struct device *devices;
     uint64_t cpu_milli, cpu_free;

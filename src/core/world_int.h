@@ -14,6 +14,7 @@ struct map;
  *     check.c, check_pool.c   may this event happen now?  (one row per type)
  *     apply.c, apply_pool.c   what it changes             (one row per type)
  *     report.c  what a task says about itself
+ *     stage.c   tasks that stand ready
  *     graph.c   who needs whom, and who starts together
  *     step.c    what the world wants next: settle, alarms, then the plan
  *     bridge.c  blocks, tenants, windows and the policy, told to the plan
@@ -155,6 +156,9 @@ void room_take(struct block *b, const struct spec_task *s,
 void room_give(struct block *b, const struct spec_task *s,
                const struct grant *g);
 /* A grant from outside: of the size asked for, and within what is free. */
+/* ... of the size asked for, on such devices, whether free or not. */
+int room_size(const struct block *b, const struct spec_task *s,
+              const struct grant *g, struct err *err);
 int room_check(const struct block *b, const struct spec_task *s,
                const struct grant *g, struct err *err);
 bool device_matches(const struct device *d, const struct spec_task *s);
@@ -244,6 +248,32 @@ bool item_next(struct world *w, struct event *ret);
 void item_applied(struct world *w, const struct event *e);
 void pending_clear(struct world *w);
 
+/* Of those places of the decision that are of the part, in order of rank. */
+void item_grants(const struct plan_decision *d, uint32_t part,
+                 const struct spec_task *s, struct pending *ret);
+
+/* stage.c */
+/* The generation of an attempt there: the next, or where it is staged and that
+ * is elsewhere, the one after.
+ */
+uint32_t task_gen_at(const struct task *t, const struct grant *grants,
+                     uint32_t n);
+int check_staged(const struct world *w, const struct event *e,
+                 const struct task *t, struct err *err);
+int check_unstaged(const struct event *e, const struct task *t,
+                   struct err *err);
+void apply_staged(struct world *w, struct task *t, struct event *e);
+int task_tell_staged(struct world *w, const struct task *t, struct err *err);
+void task_stage_free(struct task_stage *s);        /* NULL is fine */
+void task_unstage(struct world *w, struct task *t); /* if it is staged */
+void block_unstage(struct world *w, const struct block *b);
+void want_staged(const struct plan_decision *d, struct event *ret);
+void want_unstaged(const struct plan_decision *d, struct event *ret);
+json_t *stage_view(const struct task_stage *s);
+int stage_load(const struct world *w, struct task *t, const json_t *row,
+               const json_t *hidden);
+bool stage_right(const struct task *t);            /* the plan has the same */
+
 /* sig.c */
 void task_sig(const struct task *t, struct predict_sig *ret);
 void guesses_make(struct world *w, struct workload *wl); /* and what follows */
@@ -293,4 +323,5 @@ int load_meta(struct world *w, const char *key, const json_t *body,
 int load_tenants_done(struct world *w, struct err *err); /* parents, usage */
 int load_windows_done(struct world *w, struct err *err);
 void load_meter_done(struct world *w);
+int grant_load(const json_t *j, struct grant *g);        /* its devices */
 int bad_row(const char *key, const char *what, struct err *err);

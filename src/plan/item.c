@@ -347,6 +347,7 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->run_ms = spec->had_ms;
     i->bytes = spec->bytes;
     i->sig = spec->sig;
+    i->cold = spec->cold;
     p->items++;
     list_push(p->all, i);
     join(p, i, spec->level);

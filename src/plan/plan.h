@@ -144,6 +144,7 @@ struct plan_item_spec {
     uint64_t had_ms;                   /* run time that counts as done */
     uint64_t bytes;                    /* device memory to move when suspended;
                                           0: all it has */
+    bool cold;                         /* never staged */
     struct predict_sig sig;
     void *owner;
 };
@@ -208,6 +209,7 @@ void plan_unstaged(struct plan *p, struct plan_item *i);
 /* Where it stands ready, and since when; 0: it does not. */
 uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
                     uint64_t *ret_ms);
+struct plan_item *plan_node_staged(const struct plan_node *n); /* one; or NULL */
 /* It is over and forgotten.  learn: it ended by itself, so its time counts. */
 void plan_end(struct plan *p, struct plan_item *i, bool learn);
 uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret);

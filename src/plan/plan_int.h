@@ -200,6 +200,7 @@ struct plan_item {
     uint32_t room_slot;                /* room.c: in a set, or 0 */
     struct plan_item *claimant;        /* it leaves for that one, or NULL */
     bool picked;                       /* search.c: a victim on paper */
+    bool cold;                         /* never staged */
     struct plan_place *places;         /* while it holds any; suspended: where */
     uint32_t nplaces;
     uint32_t look_slot;                /* stage.c: while it runs */

@@ -375,6 +375,11 @@ uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
     return i->stage->nplaces;
 }
 
+struct plan_item *plan_node_staged(const struct plan_node *n)
+{
+    return n->nstaged > 0 ? n->staged[0]->item : NULL;
+}
+
 /* ---- checking ---- */
 
 static int check_stage(const struct plan *p, const struct plan_item *i,

@@ -54,7 +54,7 @@ static uint32_t first_of(const struct keyed *h, void **ret)
 
 static bool eligible(const struct plan_item *i)
 {
-    return i->state == ITEM_WAITING && i->stagings < STAGE_TIMES &&
+    return i->state == ITEM_WAITING && i->stagings < STAGE_TIMES && !i->cold &&
            !i->reserved;
 }
 
@@ -361,7 +361,7 @@ static bool stage_promised(struct plan *p, struct plan_decision *ret)
         const struct reservation *r = p->promises->list[k];
         const struct plan_item *i = r->item;
         bool will = i->state == ITEM_WAITING && i->stagings < STAGE_TIMES &&
-                    i->shape->gpu_milli > 0;
+                    i->shape->gpu_milli > 0 && !i->cold;
         bool soon = r->start_ms <= p->now_ms + p->policy.lookahead_ms;
 
         for (uint32_t m = 0; will && m < r->nplaces; m++)
