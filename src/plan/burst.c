@@ -1,6 +1,7 @@
 #include "plan/burst.h"
 #include "plan/line.h"
 #include "plan/pool.h"
+#include "plan/room.h"
 #include "plan/slots.h"
 
 #include "base/mem.h"
@@ -25,8 +26,12 @@
  * items of one rank wait so, and none that was suspended.
  *
  * O(shapes and queues in line), and NODES nodes of each family of better ones.
+ *
+ * In a large pool who is before it is known by bench and level, and of a family
+ * what ends on its first LARGE nodes is predicted once in SOON_MS, whatever CPUs
+ * and memory go with it: asking is a walk over those ends that come in time.
  */
-enum { NODES = 64 };
+enum { NODES = 64, LARGE = 32, SOON_MS = 10000 };
 
 struct hope {
     struct plan *p;
@@ -221,6 +226,127 @@ static bool finds_better(const struct hope *h, struct plan_node *const *nodes,
     return found;
 }
 
+/* ---- in a large pool ---- */
+
+/* What ends on the first nodes of a family. */
+struct soon {
+    uint64_t made_ms, changes;         /* then, when pool.changes was this */
+    uint32_t count;
+    struct soon_end {
+        uint64_t at_ms;
+        uint32_t milli;
+        uint16_t model, node;          /* the node's number among them */
+    } list[];
+};
+
+static int by_at(const void *va, const void *vb)
+{
+    const struct soon_end *a = va, *b = vb;
+
+    if (a->at_ms != b->at_ms)
+        return a->at_ms < b->at_ms ? -1 : 1;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static void add_ends(const struct plan *p, const struct plan_node *n,
+                     uint16_t number, struct soon *s)
+{
+    for (uint32_t k = 0; k < n->nitems; k++) {
+        const struct plan_item *o = n->items[k];
+        const struct plan_place *at = o->places;
+
+        while (at->node != n)
+            at++;
+        if (o->state != ITEM_RUNNING || at->ndevices == 0 || slots_met(n, k))
+            continue;
+        s->list[s->count++] = (struct soon_end) {
+            .at_ms = item_end_ms(p, o, p->policy.quantile),
+            .milli = o->shape->parts[at->part].need.gpu_milli,
+            .model = n->devices[at->device[0]].model, .node = number,
+        };
+    }
+}
+
+static const struct soon *soon_of(const struct plan *p, struct family *f)
+{
+    struct plan_node *nodes[LARGE];
+    uint32_t n = 0;
+    size_t most = 0;
+
+    if (f->soon && f->soon->changes == p->pool->changes &&
+        p->now_ms < f->soon->made_ms + SOON_MS)
+        return f->soon;
+    pool_ready(f);
+    for (uint32_t m = 0; m < f->nnodes && n < LARGE; m++)
+        if (f->nodes[m]->open) {
+            nodes[n++] = f->nodes[m];
+            most += f->nodes[m]->nitems;
+        }
+    free(f->soon);
+    f->soon = mem_new(sizeof(*f->soon) + most * sizeof(f->soon->list[0]));
+    f->soon->made_ms = p->now_ms;
+    f->soon->changes = p->pool->changes;
+    for (uint32_t k = 0; k < n; k++)
+        add_ends(p, nodes[k], (uint16_t) k, f->soon);
+    qsort(f->soon->list, f->soon->count, sizeof(f->soon->list[0]), by_at);
+    return f->soon;
+}
+
+/* The first end after those for others that leaves it a better place in time;
+ * all of a family are as good.
+ */
+static bool ends_in_time(const struct hope *h, const struct soon *s,
+                         struct burst *ret)
+{
+    uint32_t own = h->i->shape->parts[0].need.gpu_milli, left[LARGE] = { 0 };
+    uint64_t skip = (h->ahead + own - 1) / own;
+
+    for (uint32_t k = 0; k < s->count; k++) {
+        const struct soon_end *e = &s->list[k];
+        double wait = (double) e->at_ms - (double) h->p->now_ms, ends;
+
+        if (e->at_ms > h->until_ms)
+            return false;
+        if (!score_better(h->p, e->model, h->here))
+            continue;
+        left[e->node] += e->milli;
+        if (left[e->node] < own)
+            continue;
+        left[e->node] -= own;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        if (wait <= 0 || !pays(h, wait, score_rating(h->p, e->model)))
+            continue;
+        ends = wait + h->left_ms / score_rating(h->p, e->model);
+        *ret = (struct burst) {
+            .here = h->here, .there = e->model, .free_ms = e->at_ms,
+            .later_ms = h->here_ms > ends ? (uint64_t) (h->here_ms - ends)
+                                          : 0,
+        };
+        return true;
+    }
+    return false;
+}
+
+static bool waits_large(struct hope *h, struct burst *ret)
+{
+    const struct pool *o = h->p->pool;
+
+    h->ahead = line_ahead(h->p, h->i, UINT64_C(1000) * LARGE * PLAN_DEVICES);
+    for (uint32_t k = 0; k < o->nfamilies; k++) {
+        struct family *f = o->families[k];
+        uint64_t all = UINT64_C(1000) * LARGE * f->ndevices;
+
+        if (f->nnodes > 0 && place_family(f, h->i->shape->parts) &&
+            (f->models & h->better) && h->ahead < all &&
+            ends_in_time(h, soon_of(h->p, f), ret))
+            return true;
+    }
+    return false;
+}
+
 bool burst_waits(struct plan *p, const struct plan_item *i,
                  const struct plan_place *place, struct burst *ret)
 {
@@ -238,6 +364,8 @@ bool burst_waits(struct plan *p, const struct plan_item *i,
     if (best <= 0 || !look_at(&h, best))
         return false;
     h.better = better_than(p, h.here);
+    if (p->pool->live > ROOM_NODES)
+        return waits_large(&h, ret);
     n = candidates(&h, &nodes);
     all = devices_of(nodes, n) * 1000;
     h.ahead = wanted(&h, all);

@@ -50,13 +50,27 @@ static bool runs_on(const struct plan_item *i, const char *node)
     return bed_runs(i) && strcmp(i->places[0].node->name, node) == 0;
 }
 
-static void test_waits(void)
+/* So many nodes beside them that not all are looked at; none has a device. */
+static void add_others(struct bed *b, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        autofree char *name = mem_printf("other%03u", k);
+
+        (void) plan_node_add(b->p, &(struct plan_node_spec) {
+            .name = name, .pool = "pool", .domain = "", .cpu_milli = 1000,
+            .memory = 1024,
+        }, NULL);
+    }
+}
+
+static void test_waits(uint32_t others)
 {
     struct bed bed, *b = &bed;
     struct plan_item *first = bed_two(b, 2, 0, 0, 5 * MINUTE), *i;
     struct plan_reason r;
     uint64_t now = plan_now(b->p);
 
+    add_others(b, others);
     i = BED(.milli = 1000, .like = "long", .yield = YIELD_NEVER);
     bed_run(b);
     ok(runs_on(first, "a") && !bed_runs(i), "it waits for the faster one");
@@ -78,13 +92,14 @@ static void test_waits(void)
 /* What was to end does not: it takes what there is, at the latest when its
  * patience is over.
  */
-static void test_late(void)
+static void test_late(uint32_t others)
 {
     struct bed bed, *b = &bed;
     struct plan_item *i;
     uint64_t end;
 
     (void) bed_two(b, 2, 0, 0, 2 * MINUTE);
+    add_others(b, others);
     end = plan_now(b->p) + 10 * MINUTE;
     i = BED(.milli = 1000, .like = "long", .yield = YIELD_NEVER);
     bed_run(b);
@@ -98,12 +113,13 @@ static void test_late(void)
     plan_free(b->p);
 }
 
-static void test_starts(void)
+static void test_starts(uint32_t others)
 {
     struct bed bed, *b = &bed;
     struct plan_item *i, *j;
 
     (void) bed_two(b, 2, 0, 0, 15 * MINUTE);
+    add_others(b, others);
     i = BED(.milli = 1000, .like = "long");
     bed_run(b);
     ok(runs_on(i, "b"), "nobody waits for what comes after its patience");
@@ -206,11 +222,40 @@ static void test_price(void)
     plan_free(b->p);
 }
 
+/* In a large pool the room on a poor device is not for who has turned one down:
+ * who comes after it has it, and the good one when that ends is the first's.
+ */
+static void test_large(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first = bed_two(b, 2, 0, 0, 5 * MINUTE), *i, *j, *k;
+
+    add_others(b, 300);
+    bed_teach(b, "short", MINUTE, 3);
+    i = BED(.milli = 1000, .like = "long", .yield = YIELD_NEVER);
+    bed_run(b);
+    j = BED(.milli = 1000, .like = "short", .yield = YIELD_NEVER);
+    k = BED(.milli = 1000, .like = "short", .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(!bed_runs(i) && runs_on(j, "b") && !bed_runs(k), "who is next has it");
+    plan_end(b->p, j, false);
+    bed_run(b);
+    ok(!bed_runs(i) && runs_on(k, "b"), "and again");
+    plan_end(b->p, first, true);
+    bed_run(b);
+    ok(runs_on(i, "a"), "the good one is for whom it was hoped");
+    plan_free(b->p);
+}
+
 int main(void)
 {
-    test_waits();
-    test_late();
-    test_starts();
+    test_waits(0);
+    test_waits(300);
+    test_late(0);
+    test_late(300);
+    test_starts(0);
+    test_starts(300);
+    test_large();
     test_unknown();
     test_margin();
     test_price();

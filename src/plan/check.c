@@ -377,8 +377,31 @@ static bool is_said(const struct bound *b)
            b->shape == head->shape;
 }
 
+/* Devices that those of the bench want, of one level or (WANT_LEVELS) all. */
+static uint64_t wanted_by(const struct plan *p, const struct bench *b,
+                          uint32_t level)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < p->nshapes; k++)
+        for (const struct queue *q = p->shapes[k]->queues; q; q = q->next)
+            if (q->bench == b &&
+                (level == WANT_LEVELS || q->level == level ||
+                 (level == WANT_LEVELS - 1 && q->level > level)))
+                sum += q->items.count * q->shape->gpu_milli;
+    return sum;
+}
+
 static int check_bench(struct check *c, const struct bench *b)
 {
+    bool same = b->wants == wanted_by(c->p, b, WANT_LEVELS);
+
+    for (uint32_t k = 0; k < WANT_LEVELS; k++)
+        same &= b->level_wants[k] == wanted_by(c->p, b, k);
+    if (!same)
+        return err_set(c->err, EPROTO, "a bench wants %ju devices and not %ju",
+                       (uintmax_t) b->wants / 1000,
+                       (uintmax_t) wanted_by(c->p, b, WANT_LEVELS) / 1000);
     for (uint32_t k = 0; k < b->nrows; k++)
         if (b->first[k].queue != keyed_top(&b->rows[k]->queues) ||
             (b->first[k].queue && !is_said(&b->first[k])))

@@ -35,7 +35,7 @@ static const struct plan_item *wants(const struct shape *s)
  */
 static bool may_look(const struct shape *s)
 {
-    if (s->open || s->denied > 0)
+    if (s->open || s->denied + s->hoping > 0)
         return true;
     for (const struct row *r = s->rows; r; r = r->of_shape)
         if (r->bench->queues.count > 0)

@@ -116,6 +116,11 @@ static uint32_t *queue_slot(void *queue)
     return &((struct queue *) queue)->slot;
 }
 
+void line_queues(struct keyed *ret)
+{
+    *ret = (struct keyed) { .before = queue_before, .slot = queue_slot };
+}
+
 static void add_item(struct queue *q, struct plan_item *i)
 {
     keyed_set(&q->items, i, rank_key(i), rank_second(i));
@@ -127,90 +132,6 @@ static void add_queue(struct keyed *h, struct queue *q)
     const struct keyed_entry *head = q->items.list;
 
     keyed_set(h, q, head->key[0], head->key[1]);
-}
-
-/* ---- bands and benches ---- */
-
-static struct band *get_band(struct line *l, int16_t priority)
-{
-    uint32_t at = 0;
-    struct band *band;
-
-    while (at < l->nbands && l->bands[at]->priority > priority)
-        at++;
-    if (at < l->nbands && l->bands[at]->priority == priority)
-        return l->bands[at];
-    if (l->nbands == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 4;
-        l->bands = mem_grow(l->bands, l->cap, sizeof(struct band *));
-    }
-    memmove(l->bands + at + 1, l->bands + at,
-            (l->nbands - at) * sizeof(struct band *));
-    band = mem_new(sizeof(*band));
-    band->priority = priority;
-    l->bands[at] = band;
-    l->nbands++;
-    return band;
-}
-
-static void put_band(struct line *l, struct band *band)
-{
-    uint32_t at = 0;
-
-    if (band->count > 0)
-        return;
-    while (l->bands[at] != band)
-        at++;
-    l->nbands--;
-    memmove(l->bands + at, l->bands + at + 1,
-            (l->nbands - at) * sizeof(struct band *));
-    free(band->benches);
-    free(band);
-}
-
-static struct bench *get_bench(const struct plan *p, int16_t priority,
-                               struct plan_tenant *t)
-{
-    struct band *band = get_band(p->line, priority);
-    struct bench *bench;
-
-    if (!p->fair)
-        t = NULL;
-    for (uint32_t k = 0; k < band->count; k++)
-        if (band->benches[k]->tenant == t)
-            return band->benches[k];
-    if (band->count == band->cap) {
-        band->cap = band->cap ? band->cap * 2 : 4;
-        band->benches = mem_grow(band->benches, band->cap,
-                                 sizeof(struct bench *));
-    }
-    bench = mem_new(sizeof(*bench));
-    bench->tenant = t;
-    bench->band = band;
-    bench->queues = (struct keyed) { .before = queue_before,
-                                    .slot = queue_slot };
-    band->benches[band->count++] = bench;
-    band->sorted = 0;
-    return bench;
-}
-
-static void put_bench(struct line *l, struct bench *bench)
-{
-    struct band *band = bench->band;
-    uint32_t at = 0;
-
-    if (bench->count > 0)
-        return;
-    while (band->benches[at] != bench)
-        at++;
-    band->count--;
-    memmove(band->benches + at, band->benches + at + 1,
-            (band->count - at) * sizeof(struct bench *));
-    keyed_free(&bench->queues);
-    free(bench->rows);
-    free(bench->first);
-    free(bench);
-    put_band(l, band);
 }
 
 /* ---- rows ---- */
@@ -225,8 +146,7 @@ static struct row *get_row(struct shape *s, struct bench *bench)
         r = mem_new(sizeof(*r));
         r->shape = s;
         r->bench = bench;
-        r->queues = (struct keyed) { .before = queue_before,
-                                    .slot = queue_slot };
+        line_queues(&r->queues);
         r->of_shape = s->rows;
         s->rows = r;
         if (bench->nrows == bench->rows_cap) {
@@ -290,17 +210,25 @@ static void put_row(struct row *r)
     free(r);
 }
 
-void line_open(struct shape *s)
+static void count_denied(const struct queue *q, bool on)
+{
+    uint32_t *count = q->hopes ? &q->shape->hoping : &q->shape->denied;
+
+    *count += on ? 1 : UINT32_MAX;
+}
+
+void line_open(struct shape *s, bool good)
 {
     if (!s->open) {
         s->open = true;
         for (struct row *r = s->rows; r; r = r->of_shape)
             list_row(r);
     }
-    for (struct queue *q = s->queues; s->denied > 0 && q; q = q->next) {
-        if (q->parked != PARKED_DENIED)
+    for (struct queue *q = s->queues;
+         q && (s->denied > 0 || (good && s->hoping > 0)); q = q->next) {
+        if (q->parked != PARKED_DENIED || (q->hopes && !good))
             continue;
-        s->denied--;
+        count_denied(q, false);
         q->parked = PARKED_ROOM;
         add_queue(&q->row->queues, q);
         row_changed(q->row);
@@ -360,7 +288,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
 
 static struct queue *get_queue(struct plan *p, const struct plan_item *i)
 {
-    struct row *r = get_row(i->shape, get_bench(p, i->priority, i->tenant));
+    struct row *r = get_row(i->shape, line_bench(p, i->priority, i->tenant));
     struct queue *q = bound_to(i) ? NULL : r->all[level_of(i) % ROW_LEVELS];
 
     while (q && (q->level != level_of(i) || q->tenant != i->tenant ||
@@ -428,7 +356,7 @@ static void take_out(struct plan *p, struct queue *q)
         row_changed(q->row);
         break;
     case PARKED_DENIED:
-        q->shape->denied--;
+        count_denied(q, false);
         break;
     case PARKED_TENANT:
         p->line->barred--;
@@ -452,7 +380,7 @@ static void park(struct plan *p, struct queue *q, enum parked why)
         row_changed(q->row);
         break;
     case PARKED_DENIED:
-        q->shape->denied++;
+        count_denied(q, true);
         break;
     case PARKED_TENANT:
         p->line->barred++;
@@ -469,6 +397,16 @@ void line_unpark(struct plan *p, struct queue *q)
         park(p, q, PARKED_NOT);
 }
 
+/* Its item stands in line for that much from now on, or no more. */
+static void count_want(struct queue *q, bool on)
+{
+    uint64_t milli = q->shape->gpu_milli, more = on ? milli : 0 - milli;
+
+    q->bench->wants += more;
+    q->bench->level_wants[q->level < WANT_LEVELS ? q->level
+                                                 : WANT_LEVELS - 1] += more;
+}
+
 static void free_queue(struct plan *p, struct queue *q)
 {
     struct bench *bench = q->bench;
@@ -482,7 +420,7 @@ static void free_queue(struct plan *p, struct queue *q)
         q->next->prev = q->prev;
     put_row(q->row);
     bench->count--;
-    put_bench(p->line, bench);
+    line_bench_put(p->line, bench);
     keyed_free(&q->items);
     free(q->links);
     free(q);
@@ -522,6 +460,7 @@ void line_add(struct plan *p, struct plan_item *i)
     }
     i->queue = q;
     i->shape->waiting++;
+    count_want(q, true);
 }
 
 void line_remove(struct plan *p, struct plan_item *i)
@@ -535,6 +474,7 @@ void line_remove(struct plan *p, struct plan_item *i)
     if (q->bound && looked)
         wake_next_bound(p, q);
     keyed_remove(&q->items, i);
+    count_want(q, false);
     i->queue = NULL;
     p->line->hopers -= i->look_ms > 0;
     i->look_ms = 0;
@@ -558,25 +498,6 @@ void line_rebuild(struct plan *p)
 }
 
 /* ---- the walk ---- */
-
-/* They stand nearly as they should: few have changed since. */
-void line_sort(const struct plan *p, struct band *band)
-{
-    if (band->sorted == p->shares)
-        return;
-    for (uint32_t k = 1; k < band->count; k++) {
-        struct bench *b = band->benches[k];
-        uint32_t at = k;
-
-        while (at > 0 && tenant_order(p, b->tenant,
-                                      band->benches[at - 1]->tenant) < 0) {
-            band->benches[at] = band->benches[at - 1];
-            at--;
-        }
-        band->benches[at] = b;
-    }
-    band->sorted = p->shares;
-}
 
 static struct bench *first_bench(const struct plan *p, struct band *band)
 {
@@ -653,10 +574,15 @@ static void hope(struct plan *p, struct plan_item *i, uint64_t free_ms)
         park(p, i->queue, PARKED_DENIED);
 }
 
-/* Is it worth waiting still?  The queue is gone then. */
+/* Is it worth waiting still?  The queue may be gone then.  In a large pool only
+ * the first one looks, and the next one when that has started; each at its own
+ * time in any case.
+ */
 void line_look_again(struct plan *p, struct queue *q)
 {
-    for (uint32_t n = q->items.count; n > 0; n--) {
+    uint32_t most = p->pool->live > ROOM_NODES ? 1 : q->items.count;
+
+    for (uint32_t n = most; n > 0; n--) {
         struct plan_item *i = keyed_top(&q->items);
 
         line_remove(p, i);

@@ -10,7 +10,7 @@ enum {
     SMALL_POOL = 16,                   /* nodes */
 };
 
-enum { ROW_LEVELS = 16 };
+enum { ROW_LEVELS = 16, WANT_LEVELS = 96 };
 
 enum parked {
     PARKED_NOT,                        /* in its bench */
@@ -73,6 +73,8 @@ struct bench {
     struct bound *first;               /* of each of `rows`; no queue: none */
     uint32_t nrows, rows_cap;
     uint32_t count;                    /* queues, parked as well */
+    uint64_t wants;                    /* devices, thousandths, of its items */
+    uint64_t level_wants[WANT_LEVELS]; /* ... of each level; the last: and on */
 };
 
 struct band {
@@ -93,14 +95,27 @@ struct line {
 /* Does it fit nowhere, all being empty?  Kept with the shape. */
 bool line_never(const struct plan *p, struct shape *s);
 
+/* The bench of the priority and the tenant, made if it is not there; it goes
+ * when it has no queue.
+ */
+struct bench *line_bench(const struct plan *p, int16_t priority,
+                         struct plan_tenant *t);
+void line_bench_put(struct line *l, struct bench *bench);
+void line_queues(struct keyed *ret);   /* an empty heap of queues, by heads */
 /* The benches of the band in order, whose turn is first first. */
 void line_sort(const struct plan *p, struct band *band);
 /* What stands at the node of its k-th place. */
 struct bound line_bound(struct queue *q, uint32_t k);
 void line_unpark(struct plan *p, struct queue *q);       /* it looks again */
+/* Devices that those before the item in line want, thousandths, at most
+ * `enough`: by benches and levels, those of its own level left out.
+ */
+uint64_t line_ahead(const struct plan *p, const struct plan_item *i,
+                    uint64_t enough);
 /* Of one whose items wait for something better: all ask whether to start. */
 void line_look_again(struct plan *p, struct queue *q);
-void line_open(struct shape *s);       /* ... the first of each row */
+/* ... the first of each row; and those who hope, if the room is `good` */
+void line_open(struct shape *s, bool good);
 /* wake.c: who waits for something better looks again, in a small pool. */
 void wake_hopers(struct plan *p);
 /* The queue, bound to its nodes, is done with what is free there. */

@@ -16,7 +16,7 @@ struct paper;
  *     score.c     how much a place costs: fragmentation (frag.c), rating, price
  *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
- *     line.c      who is next: bands, benches, queues
+ *     line.c      who is next: queues, and bands and benches of them (bench.c)
  *     wake.c      who looks again, and when
  *     demand.c    ... and does anybody wait for what is free?
  *     room.c      room being made: claims
@@ -77,6 +77,7 @@ struct shape {
     struct queue *queues;              /* line.c: of its items in line */
     struct row *rows;
     uint32_t denied;                   /* queues for whom room is promised away */
+    uint32_t hoping;                   /* ... who wait for something better */
     bool open;                         /* parked ones compete for room again */
     bool never;                        /* ... start, when pool.changes was so */
     uint64_t never_at;

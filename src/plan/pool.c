@@ -673,6 +673,7 @@ void pool_free(struct plan *p)
         drop_bits(o->families[k]);
         free(o->families[k]->nodes);
         free(o->families[k]->key);
+        free(o->families[k]->soon);
         free(o->families[k]);
     }
     free(o->families);

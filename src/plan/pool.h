@@ -39,6 +39,7 @@ struct family {
     uint32_t nnodes, cap;
     struct bits whole[POOL_WHOLE][POOL_CPU];
     struct bits part[POOL_PART][POOL_CPU];
+    struct soon *soon;                 /* burst.c: what ends there, or NULL */
 };
 
 /* How many nodes are of a kind, and one without a name that is: open, empty,

@@ -97,6 +97,19 @@ static void wake_all(struct plan *p, const struct shape *s)
             line_unpark(p, q);
 }
 
+/* May it be what one waits for who has turned another device down?  In a large
+ * pool only the best there is: who would do with less looks at its own time.
+ */
+static bool is_good(const struct plan *p, const struct plan_node *n)
+{
+    if (!n || !is_large(p) || p->line->hopers == 0)
+        return true;
+    for (uint32_t k = 0; k < n->ndevices; k++)
+        if (score_best(p, n->devices[k].model) <= 0)
+            return true;
+    return false;
+}
+
 /* Where moves can join what is free, room anywhere helps who needs no more
  * than is free in all.  In a small pool all look again: room beside somebody
  * who may be made to go helps, too.
@@ -104,6 +117,7 @@ static void wake_all(struct plan *p, const struct shape *s)
 void line_room(struct plan *p, const struct plan_node *n)
 {
     uint64_t idle = room_moves(p) ? meter_idle(p) : 0;
+    bool good = is_good(p, n);
 
     p->room++;
     for (uint32_t k = 0; k < p->nshapes; k++) {
@@ -115,7 +129,7 @@ void line_room(struct plan *p, const struct plan_node *n)
         if (!n || joined || p->pool->live <= SMALL_POOL) {
             wake_all(p, s);
         } else if (place_helps(p, n, s)) {
-            line_open(s);
+            line_open(s, good);
         }
     }
     if (n)
