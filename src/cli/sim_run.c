@@ -19,7 +19,7 @@
 enum { OUT_LIMIT = 64 * 1024 * 1024 };
 
 struct run_opts {
-    const char *trace, *nodes, *quotas, *policy, *resume, *lookahead;
+    const char *trace, *nodes, *quotas, *policy, *rules, *resume, *lookahead;
     uint64_t suspend_ms, startup_ms;
     bool pin, muri;
 };
@@ -370,6 +370,27 @@ static int check_startup(const struct cli *c, const struct run_opts *o,
     return 0;
 }
 
+static int read_rules(const struct cli *c, const struct run_opts *o,
+                      struct policy *ret, struct run_options *how)
+{
+    autofree char *text = NULL;
+    size_t len = 0;
+    struct err err;
+    int rc;
+
+    if (!o->rules)
+        return 0;
+    if (o->muri)
+        return cli_fail(c, CLI_USAGE, "--muri has rules of its own");
+    rc = sim_read(c, o->rules, &text, &len);
+    if (rc != 0)
+        return rc;
+    if (run_rules(o->rules, text, len, ret, &err) < 0)
+        return cli_fail(c, CLI_DOCUMENT, "%s", err.text);
+    how->rules = ret;
+    return 0;
+}
+
 static int run_run(struct cli *c, const void *opts)
 {
     const struct run_opts *o = opts;
@@ -379,6 +400,7 @@ static int run_run(struct cli *c, const void *opts)
     };
     autofree char *names = mem_str(o->policy);
     autofree struct report_run *runs = mem_array(REPORT_RUNS, sizeof *runs);
+    struct policy rules;
     size_t n = 0;
     int rc;
 
@@ -390,6 +412,8 @@ static int run_run(struct cli *c, const void *opts)
         rc = check_resume(c, o, &how);
     if (rc == 0)
         rc = check_startup(c, o, &how);
+    if (rc == 0)
+        rc = read_rules(c, o, &rules, &how);
     if (rc == 0)
         rc = play_all(c, o, &how, runs, n);
     if (rc == 0)
@@ -403,12 +427,14 @@ static int run_run(struct cli *c, const void *opts)
 static const struct opt run_options[] = {
     { "trace", 0, "CSV", "jobs: submit_s,duration_s,gpus[,tenant], or a file "
       "of Philly or Muri", OPT_TEXT, AT(trace) },
-    { "nodes", 0, "SPEC", "NODESxGPUS, or CLUSTERSxNODESxGPUS", OPT_TEXT,
-      AT(nodes) },
+    { "nodes", 0, "SPEC", "NODESxGPUS, CLUSTERSxNODESxGPUS, or of several "
+      "models 32x8:H200+32x8:A10", OPT_TEXT, AT(nodes) },
     { "policy", 0, "NAMES", "one or several, \"a,b\": fifo, fifo-backfill, "
       "easy, sjf, las, srtf, srsf, "
       "quota-strict, quota-backfill, quota-borrow or weir", OPT_TEXT,
       AT(policy) },
+    { "rules", 0, "FILE", "a policy document: how fast models are, and what "
+      "weir goes by", OPT_TEXT, AT(rules) },
     { "quotas", 0, "CSV", "tenant,nominal_gpus[,cluster]", OPT_TEXT,
       AT(quotas) },
     { "pin", 0, NULL, "tenants keep to the cluster of their quota", OPT_FLAG,

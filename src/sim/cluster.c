@@ -34,7 +34,8 @@ static void make(struct cluster *c)
     cluster_clear(c);
 }
 
-static int parse_part(const char **at, uint64_t *ret, struct err *err)
+/* A count and what comes after it: an 'x', or the end. */
+static int parse_count(const char **at, uint64_t *ret, struct err *err)
 {
     size_t n = strcspn(*at, "x");
     autofree char *part = mem_strn(*at, n);
@@ -46,29 +47,87 @@ static int parse_part(const char **at, uint64_t *ret, struct err *err)
     return rc;
 }
 
-int cluster_parse(const char *spec, struct cluster *ret, struct err *err)
+/* One of the parts between '+': clusters, nodes, GPUs of each. */
+static int parse_counts(const char *text, const char *spec, uint64_t *v,
+                        struct err *err)
 {
-    struct cluster c = { 0 };
-    uint64_t v[3] = { 1, 0, 0 };
-    const char *at = spec;
-    size_t parts = 1;
+    const char *at = text;
+    size_t counts = 1;
 
-    for (const char *s = spec; *s; s++)
-        parts += *s == 'x';
-    for (size_t i = parts == 3 ? 0 : 1; i < 3; i++)
-        if ((parts != 2 && parts != 3) || parse_part(&at, &v[i], err) < 0)
+    for (const char *s = text; *s; s++)
+        counts += *s == 'x';
+    v[0] = 1;
+    for (size_t i = counts == 3 ? 0 : 1; i < 3; i++)
+        if ((counts != 2 && counts != 3) || parse_count(&at, &v[i], err) < 0)
             return err_set(err, EINVAL, "'%.40s' is neither NODESxGPUS nor "
                            "CLUSTERSxNODESxGPUS", spec);
     if (v[2] > CLUSTER_GPUS || v[0] > CLUSTER_NODES ||
         v[1] > CLUSTER_NODES / v[0])
         return err_set(err, E2BIG, "'%.40s': at most %d nodes of %d GPUs",
                        spec, CLUSTER_NODES, CLUSTER_GPUS);
-    c.clusters = (unsigned) v[0];
-    c.nodes = (unsigned) (v[0] * v[1]);
-    c.gpus = (unsigned) v[2];
+    return 0;
+}
+
+static int add_part(struct cluster *c, char *text, const char *spec,
+                    struct err *err)
+{
+    struct cluster_model *m = &c->models[c->nmodels];
+    char *model = strchr(text, ':');
+    uint64_t v[3];
+    int rc;
+
+    if (model)
+        *model++ = '\0';
+    rc = parse_counts(text, spec, v, err);
+    if (rc < 0)
+        return rc;
+    if (model && (*model == '\0' || strlen(model) >= sizeof m->name ||
+                  strpbrk(model, ",:\"")))
+        return err_set(err, EINVAL, "'%.40s': a model has 1 to %zu letters, "
+                       "none of them a comma, a colon or a quote", spec,
+                       sizeof m->name - 1);
+    if (c->nmodels > 0 && (v[0] > 1 || c->clusters > 1 || v[2] != c->gpus))
+        return err_set(err, EINVAL, "'%.40s': nodes of several models have as "
+                       "many GPUs each and are one cluster", spec);
+    c->clusters = (unsigned) v[0];
+    c->nodes += (unsigned) (v[0] * v[1]);
+    c->gpus = (unsigned) v[2];
+    (void) strncpy(m->name, model ? model : "simulated", sizeof m->name - 1);
+    m->until = c->nodes;
+    c->nmodels++;
+    return 0;
+}
+
+int cluster_parse(const char *spec, struct cluster *ret, struct err *err)
+{
+    autofree char *text = mem_str(spec);
+    struct cluster c = { 0 };
+    char *at = text;
+    int rc;
+
+    do {
+        if (c.nmodels == CLUSTER_MODELS)
+            return err_set(err, E2BIG, "'%.40s': at most %d models", spec,
+                           CLUSTER_MODELS);
+        rc = add_part(&c, strsep(&at, "+"), spec, err);
+        if (rc < 0)
+            return rc;
+    } while (at);
+    if (c.nodes > CLUSTER_NODES)
+        return err_set(err, E2BIG, "'%.40s': at most %d nodes", spec,
+                       CLUSTER_NODES);
     make(&c);
     *ret = c;
     return 0;
+}
+
+const char *cluster_model(const struct cluster *c, unsigned node)
+{
+    unsigned k = 0;
+
+    while (node >= c->models[k].until)
+        k++;
+    return c->models[k].name;
 }
 
 void cluster_free(struct cluster *c)

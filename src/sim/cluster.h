@@ -14,11 +14,18 @@ struct err;
  * found by how many GPUs they have free, so that a place costs a few words to
  * look at and not a walk over the nodes.
  */
-enum { CLUSTER_GPUS = 64, CLUSTER_NODES = 65536 };
+enum { CLUSTER_GPUS = 64, CLUSTER_NODES = 65536, CLUSTER_MODELS = 8 };
+
+struct cluster_model {
+    char name[32];
+    unsigned until;                    /* node that is the first of the next */
+};
 
 struct cluster {
     unsigned clusters, nodes, gpus;    /* nodes in all; GPUs of each */
     unsigned each;                     /* nodes of a cluster */
+    struct cluster_model models[CLUSTER_MODELS];   /* in order of nodes */
+    unsigned nmodels;
     bool first_fit;                    /* else: least free that fits */
     unsigned idle;                     /* GPUs */
     unsigned *idle_of;                 /* of each cluster */
@@ -30,13 +37,17 @@ struct cluster {
 /* Which cluster a gang may use. */
 enum { CLUSTER_ANY = -1 };
 
-/* "64x8": nodes and their GPUs; "4x16x8": so many clusters of these. */
+/* "64x8": nodes and their GPUs; "4x16x8": so many clusters of these;
+ * "32x8:H200+32x8:A10": nodes of several models in one cluster.
+ */
 int cluster_parse(const char *spec, struct cluster *ret, struct err *err);
 void cluster_free(struct cluster *c);
 void cluster_clear(struct cluster *c);             /* nothing is in use */
 /* `to` was made by cluster_parse of the same text, or is zeroed. */
 void cluster_copy(struct cluster *to, const struct cluster *from);
 
+/* Of the node's GPUs; "simulated" unless said. */
+const char *cluster_model(const struct cluster *c, unsigned node);
 /* The number of nodes that a gang may lie on at most. */
 size_t cluster_span(const struct cluster *c, unsigned gpus);
 bool cluster_fits(const struct cluster *c, unsigned gpus, int only);

@@ -24,6 +24,30 @@ static void test_specs(void)
            err.text);
 }
 
+static void test_models(void)
+{
+    static const char *const bad[] = {
+        "2x8:", "2x8:a:b", "2x8:a+", "2x8:a+2x4:b", "2x8:a+2x2x8:b",
+        "2x2x8:a+2x8:b", "65000x8:a+1000x8:b",
+        "2x8:abcdefghijklmnopqrstuvwxyzabcdef", "2x8:a,b",
+        "1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1+1x1",
+    };
+    struct cluster c = { 0 };
+
+    ok(cluster_parse("4x8", &c, &err) == 0 &&
+       strcmp(cluster_model(&c, 3), "simulated") == 0, "no model is said");
+    cluster_free(&c);
+    ok(cluster_parse("2x8:H200+3x8:A10", &c, &err) == 0 && c.nodes == 5 &&
+       c.clusters == 1 && c.idle == 40 &&
+       strcmp(cluster_model(&c, 1), "H200") == 0 &&
+       strcmp(cluster_model(&c, 2), "A10") == 0 &&
+       strcmp(cluster_model(&c, 4), "A10") == 0, "two models in one cluster");
+    cluster_free(&c);
+    for (size_t i = 0; i < array_size(bad); i++)
+        ok(cluster_parse(bad[i], &c, &err) < 0 && !c.free, "refused: %s",
+           err.text);
+}
+
 static void test_best_fit(void)
 {
     struct cluster c = { 0 };
@@ -108,6 +132,7 @@ static void test_random(void)
 int main(void)
 {
     test_specs();
+    test_models();
     test_best_fit();
     test_clusters();
     test_random();

@@ -1,7 +1,10 @@
 #include "sim/run_int.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "spec/doc.h"
+#include "spec/policy_doc.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,6 +28,22 @@ const char *run_policy_names(void)
 {
     return "fifo, fifo-backfill, easy, sjf, las, srtf, srsf, quota-strict, "
            "quota-backfill, quota-borrow, weir";
+}
+
+int run_rules(const char *file, const char *text, size_t len,
+              struct policy *ret, struct err *err)
+{
+    struct doc_problems problems = { 0 };
+    autobuf struct buf b = BUF_INIT(sizeof err->text);
+    int rc = policy_doc_read(text, len, ret, &problems);
+
+    if (rc < 0) {
+        doc_problems_print(&problems, file, &b);
+        rc = err_set(err, -rc, "%.*s", (int) strcspn(buf_text(&b), "\n"),
+                     buf_text(&b));
+    }
+    doc_problems_free(&problems);
+    return rc;
 }
 
 /* ---- lines ---- */
@@ -93,7 +112,21 @@ double run_left(const struct run *r, const struct job *j)
 {
     if (j->state != JOB_RUNNING)
         return j->left;
-    return j->end - (j->warm > r->now ? j->warm : r->now);
+    return (j->end - (j->warm > r->now ? j->warm : r->now)) * j->speed;
+}
+
+/* A gang is as fast as its slowest GPU. */
+static double speed_of(const struct run *r, const struct job *j)
+{
+    double least = HUGE_VAL;
+
+    if (!r->options->rules)
+        return 1;
+    for (size_t i = 0; i < cluster_span(r->cluster, j->t->gpus); i++)
+        least = fmin(least, policy_rating(r->options->rules,
+                                          cluster_model(r->cluster,
+                                                        j->nodes[i])));
+    return least;
 }
 
 /* Before the work goes on, or begins. */
@@ -122,17 +155,26 @@ void run_start(struct run *r, uint32_t job)
     j->state = JOB_RUNNING;
     j->since = r->now;
     j->warm = r->now + warm_up(r, j);
-    j->end = j->warm + j->left;
+    j->speed = speed_of(r, j);
+    j->end = j->warm + j->left / j->speed;
     j->started = true;
     r->held[j->t->tenant] += j->t->gpus;
     jobs_add(&r->running, job);
 }
 
+/* So much work was done there. */
+static void save(struct job *j, double work)
+{
+    j->saved += work - work / j->speed;
+}
+
 void run_stop(struct run *r, uint32_t job)
 {
     struct job *j = &r->jobs[job];
+    double left = run_left(r, j);
 
-    j->left = run_left(r, j);
+    save(j, j->left - left);
+    j->left = left;
     j->attained += r->now - j->since;
     j->state = JOB_WAITING;
     r->held[j->t->tenant] -= j->t->gpus;
@@ -197,6 +239,7 @@ static void finish(struct run *r, uint32_t job)
     bool preempts = policy->preempts;
 
     j->state = JOB_DONE;
+    save(j, j->left);
     r->held[j->t->tenant] -= j->t->gpus;
     cluster_give(r->cluster, j->t->gpus, j->nodes);
     if (preempts)
@@ -380,14 +423,17 @@ static void fill_result(const struct run *r, struct run_result *ret)
 {
     const struct trace *t = r->trace;
     autofree double *ends = mem_array(t->count, sizeof *ends);
+    autofree double *saved = mem_array(t->count, sizeof *saved);
     double span = t->jobs[t->count - 1].submit - t->jobs[0].submit;
     double all = span * r->cluster->nodes * r->cluster->gpus;
 
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->count; i++) {
         ends[i] = r->jobs[i].end;
-    run_times(t, ends, ret);
+        saved[i] = r->jobs[i].saved;
+    }
+    run_times(t, ends, saved, ret);
     if (r->options->log)
-        run_log_end(r->options->log, t, ends);
+        run_log_end(r->options->log, t, ends, saved);
     ret->preemptions = r->preemptions;
     ret->staged = r->staged;
     if (all <= 0)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/policy.h"
 #include "plan/predict.h"
 
 #include <stdbool.h>
@@ -50,6 +51,10 @@ void run_log_free(struct run_log *l);
 
 struct run_options {
     const struct run_policy *policy;
+    /* How fast models are, and all else that weir goes by but what a resume
+     * costs; NULL: the defaults, and all as fast.
+     */
+    const struct policy *rules;
     double resume_cost;                /* seconds, at each resume */
     double startup;                    /* seconds before the work begins, at the
                                           first start; GPUs are held */
@@ -95,6 +100,9 @@ struct run_result {
     struct predict_quality quality;
 };
 
+/* Rules from a document, as `weir policy set` takes it; `file` is its name. */
+int run_rules(const char *file, const char *text, size_t len,
+              struct policy *ret, struct err *err);
 const struct run_policy *run_policy_find(const char *name);
 const char *run_policy_names(void);                /* "a, b, c" */
 bool run_muri_has(const struct run_policy *p);     /* by Muri's rules, too */

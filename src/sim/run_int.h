@@ -13,9 +13,11 @@ enum { RUN_QUEUES = 3 };               /* of las */
 struct job {
     const struct trace_job *t;
     enum job_state state;
-    double left;                       /* of its length, while it waits */
+    double left;                       /* of its work, while it waits */
     double end;                        /* while it runs; when it ended */
     double warm;                       /* until then it resumes or starts up */
+    double speed;                      /* while it runs: work in a second */
+    double saved;                      /* seconds, by devices that are faster */
     double ready;                      /* of its startup, what it has done */
     double since, attained;            /* las: running since, seconds before */
     uint32_t *nodes;
@@ -117,13 +119,15 @@ void run_log_init(struct run_log *l, const struct trace *t,
                   const struct cluster *c);
 void run_log_add(struct run_log *l, const struct run *r, double to,
                  enum run_share idle_as);
-void run_log_end(struct run_log *l, const struct trace *t,
-                 const double *ends);
+void run_log_end(struct run_log *l, const struct trace *t, const double *ends,
+                 const double *saved);
 
 /* ---- results ---- */
 
-/* From the ends of all jobs. */
-void run_times(const struct trace *t, const double *ends,
+/* From the ends of all jobs, and what faster devices saved of their lengths
+ * (NULL: there are none).
+ */
+void run_times(const struct trace *t, const double *ends, const double *saved,
                struct run_result *ret);
 int run_muri(const struct trace *t, struct cluster *c,
              const struct run_options *o, struct run_result *ret,

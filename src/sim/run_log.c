@@ -64,9 +64,10 @@ void run_log_add(struct run_log *l, const struct run *r, double to,
     }
 }
 
-void run_log_end(struct run_log *l, const struct trace *t, const double *ends)
+void run_log_end(struct run_log *l, const struct trace *t, const double *ends,
+                 const double *saved)
 {
     for (size_t i = 0; i < t->count; i++)
-        l->waits[i] = fmax(ends[i] - t->jobs[i].submit - t->jobs[i].length,
-                           0);
+        l->waits[i] = fmax(ends[i] - t->jobs[i].submit - t->jobs[i].length +
+                           saved[i], 0);
 }

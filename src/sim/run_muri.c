@@ -244,7 +244,7 @@ int run_muri(const struct trace *t, struct cluster *c,
     play(&m);
     c->first_fit = false;
     cluster_clear(c);
-    run_times(t, m.ends, &result);
+    run_times(t, m.ends, NULL, &result);
     for (unsigned q = 0; q < RUN_QUEUES; q++)
         free(m.queues[q].items);
     free(m.line.items);

@@ -44,9 +44,6 @@ static void add_nodes(struct run *r)
     const struct cluster *c = r->cluster;
     struct plan_device devices[PLAN_DEVICES];
 
-    for (size_t i = 0; i < array_size(devices); i++)
-        devices[i] = (struct plan_device) { .model = "simulated",
-                                            .memory = 1 };
     for (uint32_t i = 0; i < c->nodes; i++) {
         char name[32], pool[32], label[32];
         const char *labels[] = { label };
@@ -59,6 +56,9 @@ static void add_nodes(struct run *r)
             .stages = r->options->startup > 0,
         };
 
+        for (uint32_t d = 0; d < c->gpus; d++)
+            devices[d] = (struct plan_device) { .model = cluster_model(c, i),
+                                                .memory = 1 };
         (void) snprintf(name, sizeof name, "n%05u", i);
         (void) snprintf(pool, sizeof pool, "c%05u", i / c->each);
         (void) snprintf(label, sizeof label, "cluster=%u", i / c->each);
@@ -95,6 +95,8 @@ static int open_plan(struct run *r, struct err *err)
     p = r->plan = mem_new(sizeof *r->plan);
     p->plan = plan_new();
     policy_init(&policy);
+    if (r->options->rules)
+        policy = *r->options->rules;
     policy.suspend_cost_s = r->options->resume_cost;
     if (r->options->lookahead_ms >= 0)
         policy.lookahead_ms = (uint64_t) r->options->lookahead_ms;

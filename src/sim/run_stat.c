@@ -108,7 +108,7 @@ static double at_share(const double *sorted, size_t n, double share)
     return sorted[i < n ? i : n - 1];
 }
 
-void run_times(const struct trace *t, const double *ends,
+void run_times(const struct trace *t, const double *ends, const double *saved,
                struct run_result *ret)
 {
     size_t n = t->count;
@@ -118,7 +118,7 @@ void run_times(const struct trace *t, const double *ends,
 
     for (size_t i = 0; i < n; i++) {
         jct[i] = ends[i] - t->jobs[i].submit;
-        wait[i] = jct[i] - t->jobs[i].length;
+        wait[i] = jct[i] - t->jobs[i].length + (saved ? saved[i] : 0);
         ret->avg_jct += jct[i] / (double) n;
         ret->avg_wait += wait[i] / (double) n;
         over += wait[i] > 60;

@@ -225,6 +225,58 @@ static void test_startup(void)
        r.overhead, cold.overhead, r.avg_jct, cold.avg_jct);
 }
 
+/* ---- devices of several models ---- */
+
+static const char RULES[] =
+    "weir: 1\nkind: policy\nburst_margin: %s\nmodels:\n"
+    "- {model: quick, rating: 4}\n";
+
+static int play_rules(const char *csv, const char *nodes, const char *policy,
+                      const char *margin, struct run_result *ret)
+{
+    autofree char *doc = mem_printf(RULES, margin);
+    struct policy rules;
+    const struct run_options o = {
+        .policy = run_policy_find(policy), .rules = &rules, .stays = true,
+        .lookahead_ms = -1,
+    };
+    int rc = run_rules("rules.yaml", doc, strlen(doc), &rules, &err);
+
+    *ret = (struct run_result) { 0 };
+    return rc < 0 ? rc : play_with(csv, nodes, &o, NULL, ret);
+}
+
+static void test_models(void)
+{
+    autobuf struct buf jobs = BUF_INIT(65536);
+    struct run_result off, on;
+    uint64_t seed = 1;
+
+    ok(play_rules("submit_s,duration_s,gpus\n0,40,1\n0,40,1\n", "1x1:quick+"
+                  "1x1:slow", "fifo", "0", &on) == 0 &&
+       near_to(on.avg_jct, 25) && near_to(on.avg_wait, 0), "a length is that "
+       "on a device of rating 1, and no wait is a wait");
+    ok(play_rules("submit_s,duration_s,gpus\n0,40,2\n", "1x1:quick+1x1:slow",
+                  "weir", "0", &on) == 0 && near_to(on.avg_jct, 40),
+       "a gang is as fast as its slowest device");
+    /* Ten minutes, give or take one, six at a time, on 4 quick and 4 slow GPUs.
+     */
+    buf_str(&jobs, "submit_s,duration_s,gpus\n");
+    for (unsigned i = 0; i < 400; i++)
+        buf_printf(&jobs, "%u,%u,1\n", i / 6 * 240,
+                   540 + (unsigned) (random_next(&seed) % 120));
+    ok(play_rules(buf_text(&jobs), "1x4:quick+1x4:slow", "weir", "-10",
+                  &off) == 0 &&
+       play_rules(buf_text(&jobs), "1x4:quick+1x4:slow", "weir", "0",
+                  &on) == 0, "400 jobs");
+    ok(on.avg_jct < 0.9 * off.avg_jct, "who waits for a quick one ends after "
+       "%.0f s and not %.0f; waste %.3f and %.3f", on.avg_jct, off.avg_jct,
+       on.waste, off.waste);
+    ok(play_rules("submit_s,duration_s,gpus\n0,1,1\n", "1x1", "weir", "much",
+                  &on) < 0 && strncmp(err.text, "rules.yaml:3:", 13) == 0,
+       "%s", err.text);
+}
+
 int main(void)
 {
     test_lines();
@@ -234,5 +286,6 @@ int main(void)
     test_impossible();
     test_any();
     test_startup();
+    test_models();
     return tap_done();
 }
