@@ -53,8 +53,14 @@ struct bench {
     struct plan *p;
     struct plan_tenant *tenants[TENANTS];
     uint64_t random, order, now;
-    struct list { struct plan_item **items; size_t count, cap; } running, line;
+    struct list {
+        struct listed { struct plan_item *item; uint64_t order; } *items;
+        size_t count, cap;
+    } running, line;
     uint32_t *slots;                   /* in its list, by order */
+    /* What came to be in line (1) or running (2) since the lists were right. */
+    struct news { struct plan_item *item; int now; } *news;
+    size_t nnews, news_cap;
     uint64_t starts, evictions;
 };
 
@@ -144,6 +150,7 @@ static void bench_close(struct bench *b)
     plan_free(b->p);
     free(b->running.items);
     free(b->line.items);
+    free(b->news);
     free(b->slots);
 }
 
@@ -162,14 +169,20 @@ static const struct {
     { 1, 1000, 4, 4, 4 }, { 1, 2000, 8, 1, 3 },
 };
 
+static void have_room(struct list *l, size_t cap)
+{
+    if (cap > l->cap) {
+        l->items = mem_grow(l->items, cap, sizeof(*l->items));
+        l->cap = cap;
+    }
+}
+
 static void note_in(struct bench *b, struct list *l, struct plan_item *i)
 {
-    if (l->count == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 1024;
-        l->items = mem_grow(l->items, l->cap, sizeof(*l->items));
-    }
+    if (l->count == l->cap)
+        have_room(l, l->cap ? 2 * l->cap : 1024);
     b->slots[(uintptr_t) plan_owner(i)] = (uint32_t) l->count;
-    l->items[l->count++] = i;
+    l->items[l->count++] = (struct listed) { i, (uintptr_t) plan_owner(i) };
 }
 
 static void note_out(struct bench *b, struct list *l,
@@ -178,7 +191,37 @@ static void note_out(struct bench *b, struct list *l,
     uint32_t at = b->slots[(uintptr_t) plan_owner(i)];
 
     l->items[at] = l->items[--l->count];
-    b->slots[(uintptr_t) plan_owner(l->items[at])] = at;
+    b->slots[l->items[at].order] = at;
+}
+
+/* The lists are the bench's own business: they are made right when the clock
+ * stands.
+ */
+enum { IN_LINE = 1, RUNNING = 2 };
+
+static void tell(struct bench *b, struct plan_item *i, int now)
+{
+    if (b->nnews == b->news_cap) {
+        b->news_cap = b->news_cap ? 2 * b->news_cap : 1024;
+        b->news = mem_grow(b->news, b->news_cap, sizeof(*b->news));
+    }
+    b->news[b->nnews++] = (struct news) { i, now };
+}
+
+static void note_all(struct bench *b)
+{
+    for (size_t k = 0; k < b->nnews; k++) {
+        struct plan_item *i = b->news[k].item;
+        bool runs = b->news[k].now == RUNNING;
+        uint32_t at = b->slots[(uintptr_t) plan_owner(i)];
+        struct list *from = runs ? &b->line : &b->running;
+
+        /* One that has just been added is in neither. */
+        if (at < from->count && from->items[at].item == i)
+            note_out(b, from, i);
+        note_in(b, runs ? &b->running : &b->line, i);
+    }
+    b->nnews = 0;
 }
 
 static void add_item(struct bench *b)
@@ -210,7 +253,7 @@ static void add_item(struct bench *b)
     for (uint32_t n = 0; n < PREDICT_KEYS; n++)
         spec.sig.key[n] = n + 1 < PREDICT_KEYS ? 1 + n * 64 + k : 1;
     spec.owner = (void *) (uintptr_t) spec.order;
-    note_in(b, &b->line, plan_add(b->p, &spec));
+    tell(b, plan_add(b->p, &spec), IN_LINE);
 }
 
 /* Carry out all that is to be done now; returns the starts. */
@@ -227,14 +270,12 @@ static uint64_t settle(struct bench *b)
                 (void) fprintf(stderr, "bench-plan: %s\n", err.text);
                 exit(1);
             }
-            note_out(b, &b->line, d.item);
-            note_in(b, &b->running, d.item);
+            tell(b, d.item, RUNNING);
             starts++;
         } else if (d.what == PLAN_EVICT) {
             plan_leaving(b->p, d.item, d.claimant);
             plan_left(b->p, d.item, d.how == YIELD_SUSPEND, 1000);
-            note_out(b, &b->running, d.item);
-            note_in(b, &b->line, d.item);
+            tell(b, d.item, IN_LINE);
             b->evictions++;
         } else
             break;
@@ -273,32 +314,39 @@ static double percentile(struct took *t, double q)
     return t->ns[(size_t) (q * (double) (t->count - 1))] / 1e3;
 }
 
-static void end_one(struct bench *b, struct list *l, bool learn)
+/* So many of the list, off it; returns how many there were. */
+static uint32_t draw_some(struct bench *b, struct list *l, uint32_t n,
+                          struct plan_item **ret)
 {
-    struct plan_item *i;
+    uint32_t k = 0;
 
-    if (l->count == 0)
-        return;
-    i = l->items[draw(b, l->count)];
-    note_out(b, l, i);
-    plan_end(b->p, i, learn);
+    for (; k < n && l->count > 0; k++) {
+        ret[k] = l->items[draw(b, l->count)].item;
+        note_out(b, l, ret[k]);
+    }
+    return k;
 }
 
 /* One round; the time that the plan took. */
 static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
 {
-    uint64_t began = now_ns();
+    struct plan_item *ends[ENDS], *withdrawn[WITHDRAWN];
+    uint32_t nends = draw_some(b, &b->running, ENDS, ends);
+    uint32_t nwithdrawn = draw_some(b, &b->line, WITHDRAWN, withdrawn);
+    uint64_t began = now_ns(), took;
 
     b->now += ROUND_MS;
     plan_tick(b->p, b->now);
-    for (uint32_t k = 0; k < ENDS; k++)
-        end_one(b, &b->running, true);
-    for (uint32_t k = 0; k < WITHDRAWN; k++)
-        end_one(b, &b->line, false);
+    for (uint32_t k = 0; k < nends; k++)
+        plan_end(b->p, ends[k], true);
+    for (uint32_t k = 0; k < nwithdrawn; k++)
+        plan_end(b->p, withdrawn[k], false);
     while (plan_waiting(b->p) < waiting)
         add_item(b);
     *ret_starts = settle(b);
-    return now_ns() - began;
+    took = now_ns() - began;
+    note_all(b);
+    return took;
 }
 
 static double share_used(const struct plan_meter *from,
@@ -325,18 +373,22 @@ static double fill(struct bench *b, uint64_t waiting)
         for (uint32_t k = 0; k < 1024; k++)
             add_item(b);
         (void) settle(b);
+        note_all(b);
     }
+    have_room(&b->line, 2 * waiting);  /* which is not the plan's */
     before = mallinfo2().uordblks + mallinfo2().hblkhd;
     items = plan_waiting(b->p);
     while (plan_waiting(b->p) < waiting) {
         b->now = now - (waiting - plan_waiting(b->p)) * ROUND_MS /
                  (ENDS + WITHDRAWN);
         add_item(b);
+        note_all(b);
     }
     b->now = now;
     after = mallinfo2().uordblks + mallinfo2().hblkhd;
     items = plan_waiting(b->p) - items;
     (void) settle(b);
+    note_all(b);
     return items ? (double) (after - before) / (double) items : 0;
 }
 
@@ -404,7 +456,7 @@ static struct plan_item *add_one(struct bench *b, struct plan_tenant *t,
     spec.order = ++b->order;
     spec.owner = (void *) (uintptr_t) spec.order;
     i = plan_add(b->p, &spec);
-    note_in(b, &b->line, i);
+    tell(b, i, IN_LINE);
     return i;
 }
 

@@ -304,11 +304,28 @@ uint32_t victim_first(const struct ask *a, struct plan_item **ret)
     return n;
 }
 
+/* What a node has, or would have. */
+struct has {
+    uint64_t milli, cpu;
+    uint64_t alone;                    /* CPUs of ranks without a device */
+};
+
+static bool has_enough(const struct ask *a, const struct plan_node *n,
+                       const struct part *q, const struct has *h)
+{
+    return h->milli >= q->need.gpu_milli && h->cpu >= q->need.cpu_milli &&
+           (q->devices > 0 ||
+            !score_keeps(a->p, n, q, h->alone + q->need.cpu_milli));
+}
+
 bool victim_enough(const struct ask *a, const struct plan_node *n,
                    const struct part *q)
 {
-    uint64_t milli = n->free_milli, want = q->need.gpu_milli;
-    uint64_t cpu = n->cpu_free;
+    struct has h = {
+        /* A share has to be of one device. */
+        .milli = q->milli < 1000 ? n->free_most : n->free_milli,
+        .cpu = n->cpu_free, .alone = n->cpu_alone,
+    };
     enum plan_cause cause;
 
     if (n->leaving > 0)
@@ -316,13 +333,14 @@ bool victim_enough(const struct ask *a, const struct plan_node *n,
     for (uint32_t k = 0; k < n->nripe; k++) {
         const struct ripe *v = &n->ripe[k];
 
-        if (milli >= want && cpu >= q->need.cpu_milli)
+        if (has_enough(a, n, q, &h))
             return true;
         if (may_ask(a, v->priority, v->level, v->tenant, &cause) &&
             (cause != EVICT_TURN || may_lend(a, v->lend, v->level))) {
-            milli += v->gpu_milli;
-            cpu += v->cpu_milli;
+            h.milli += v->gpu_milli;
+            h.cpu += v->cpu_milli;
+            h.alone -= v->gpu_milli > 0 ? 0 : v->cpu_milli;
         }
     }
-    return milli >= want && cpu >= q->need.cpu_milli;
+    return has_enough(a, n, q, &h);
 }

@@ -234,14 +234,16 @@ struct chance {
 /* May that one ask?  Without a look at its item, of which there are many and
  * most may not; room_may_go has the last word.
  */
-static bool may_ask(const struct chance *c, const struct bound *b)
+static bool may_ask(const struct plan *p, const struct chance *c,
+                    const struct bound *b)
 {
     const struct plan_item *v = c->item;
 
     if (b->priority != v->priority)
         return b->priority > v->priority;
     if (b->level + PREDICT_GIVE_WAY <= v->level &&
-        victim_lends(c->lend, v->level, b->shape, b->own))
+        victim_lends(c->lend, v->level, b->shape, b->own) &&
+        tenant_order(p, b->tenant, v->tenant) <= 0)
         return true;
     return c->reclaims && b->tenant != v->tenant &&
            tenant_within_quota(b->tenant, b->shape->gpu_milli);
@@ -256,7 +258,7 @@ static bool wake_bench(struct plan *p, const struct bench *b,
     for (uint32_t k = 0; k < b->nrows; k++) {
         struct queue *q = b->first[k].queue;
 
-        if (q && may_ask(c, &b->first[k]) &&
+        if (q && may_ask(p, c, &b->first[k]) &&
             room_may_go(p, keyed_top(&q->items), c->item)) {
             give_chance(p, q);
             any = true;
@@ -308,9 +310,9 @@ static void wake_beside(struct plan *p, const struct chance *c)
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
 
-        if (b->shape->gpu_milli <= milli && may_ask(c, b) &&
-            room_may_go(p, b->queue->bound, c->item) &&
-            (!best || bound_before(p, b, best)))
+        if (b->shape->gpu_milli <= milli && may_ask(p, c, b) &&
+            (!best || bound_before(p, b, best)) &&
+            room_may_go(p, b->queue->bound, c->item))
             best = b;
     }
     if (best)
