@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "plan/plan.h"
@@ -182,7 +183,8 @@ const struct verb verb_sim_dag = {
 enum { RESUME_S = 60 };                /* as with the traces */
 
 struct mixed_opts {
-    uint64_t seed, duty;
+    uint64_t seed, duty, startup_ms;
+    const char *lookahead;
 };
 
 struct mixed {
@@ -190,16 +192,27 @@ struct mixed {
     double duty;
 };
 
-static int play_mixed(const struct flow *f, struct flow_result *ret,
-                      struct err *err)
+static int play_mixed(const struct mixed_opts *with, const struct flow *f,
+                      struct flow_result *ret, struct err *err)
 {
     struct flow_options o = { .nodes = mixed_nodes,
                               .nnodes = array_size(mixed_nodes),
                               .learned = true, .alone = true,
-                              .suspends = true, .resume_ms = RESUME_S * MS };
-    struct plan *p = flow_plan(&o);
-    int rc = flow_play(f, p, &o, ret, err);
+                              .suspends = true, .resume_ms = RESUME_S * MS,
+                              .startup_ms = with->startup_ms,
+                              .lookahead_ms = -1 };
+    struct plan *p;
+    uint64_t ms = 0;
+    int rc = 0;
 
+    if (with->lookahead) {
+        rc = quantity_duration(with->lookahead, &ms, err);
+        o.lookahead_ms = (int64_t) ms;
+    }
+    if (rc < 0)
+        return rc;
+    p = flow_plan(&o);
+    rc = flow_play(f, p, &o, ret, err);
     plan_free(p);
     return rc;
 }
@@ -212,9 +225,9 @@ static int both(const struct mixed_opts *o, struct mixed *ret,
 
     mixed_make(o->seed, (double) o->duty / MILLI, &f);
     mixed_hold(&f, &hold);
-    rc = play_mixed(&f, &ret->weir, err);
+    rc = play_mixed(o, &f, &ret->weir, err);
     if (rc == 0)
-        rc = play_mixed(&hold, &ret->hold, err);
+        rc = play_mixed(o, &hold, &ret->hold, err);
     ret->duty = (double) ret->weir.gpu_ms / (double) ret->hold.gpu_ms;
     flow_free(&f);
     flow_free(&hold);
@@ -237,6 +250,8 @@ static void put_side(json_t *j, const char *name, const struct flow_result *r)
     json_put(o, "avg_completion_s", json_real(r->avg_ms / MS));
     json_put(o, "wr_while_queued", json_real(idle_share(r)));
     json_put_u64(o, "preemptions", r->preemptions);
+    if (r->staged.ready + r->staged.late + r->staged.cold > 0)
+        json_put(o, "starts", sim_staged_json(&r->staged));
     json_put(j, name, o);
 }
 
@@ -294,6 +309,11 @@ static const struct opt mixed_options[] = {
     { "duty", 0, "SHARE", "of the time for which a pipeline would hold its "
       "GPUs, how much it uses them; 0.5 when not given", OPT_MILLI,
       AT(duty) },
+    { "startup", 0, "TIME", "what a task's first start with GPUs takes before "
+      "its work begins, unless it is staged", OPT_DURATION_0,
+      AT(startup_ms) },
+    { "lookahead", 0, "TIME", "with --startup, of the policy (1m); 0s: nothing "
+      "is staged", OPT_TEXT, AT(lookahead) },
     { .kind = OPT_END },
 };
 #undef AT
@@ -301,7 +321,7 @@ static const struct opt mixed_options[] = {
 const struct verb verb_sim_mixed = {
     .name = "sim mixed",
     .summary = "pipelines of CPU and GPU stages, against holding the GPUs",
-    .usage = "[--duty SHARE] [--seed N]",
+    .usage = "[--duty SHARE] [--seed N] [OPTIONS]",
     .about = "A thousand pipelines of three tenants, drawn from the seed: "
              "preparation, training, evaluation, inference, some of them "
              "gangs. They go through the plan stage by stage, and again with "

@@ -61,7 +61,7 @@ static json_t *quality_json(const struct predict_quality *q)
     return j;
 }
 
-static json_t *staged_json(const struct run_staged *s)
+json_t *sim_staged_json(const struct run_staged *s)
 {
     json_t *j = json_object();
 
@@ -111,7 +111,7 @@ static json_t *run_json(const struct run_opts *o, const struct report_run *run)
     if (!o->muri)
         json_put_u64(j, "preemptions", r->preemptions);
     if (o->startup_ms > 0)
-        json_put(j, "starts", staged_json(&r->staged));
+        json_put(j, "starts", sim_staged_json(&r->staged));
     if (r->quality.ends > 0)
         json_put(j, "prediction", quality_json(&r->quality));
     return j;

@@ -296,7 +296,8 @@ void items_tick(struct plan *p)
 
 static void join(struct plan *p, struct plan_item *i, uint8_t level)
 {
-    i->state = i->places ? ITEM_SUSPENDED : ITEM_WAITING;
+    i->state = i->places ? ITEM_SUSPENDED : i->stage ? ITEM_STAGED
+                                                     : ITEM_WAITING;
     i->promoted = i->urgent = false;
     i->stagings = 0;
     if (level)
@@ -321,6 +322,13 @@ static void leave_line(struct plan *p, struct plan_item *i)
     p->waiting--;
     if (i->shape->gpu_milli > 0)
         tenant_wants(p, i->tenant, -1);
+}
+
+static void leave_hold(struct plan *p, struct plan_item *i)
+{
+    stage_ready(p, i);
+    if (i->stage)
+        stage_drop(p, i);
 }
 
 static uint64_t at_most(uint64_t ms)
@@ -361,6 +369,9 @@ void plan_hold(struct plan *p, struct plan_item *i, bool hold)
         i->state = ITEM_HELD;
     } else if (!hold && i->state == ITEM_HELD) {
         i->since_ms = p->now_ms;
+        if (i->near_ms > 0)
+            i->ready_ms = p->now_ms;
+        stage_ready(p, i);
         join(p, i, 0);
     }
 }
@@ -555,6 +566,8 @@ int plan_start(struct plan *p, struct plan_item *i,
     i->resumes = i->places;
     if (item_waits(i))
         leave_line(p, i);
+    else
+        leave_hold(p, i);
     item_restore(p, i);
     for (uint32_t k = 0; lacked && k < i->nplaces; k++)
         line_room(p, i->places[k].node);   /* its state is there no more */
@@ -685,6 +698,8 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
 {
     if (item_waits(i))
         leave_line(p, i);
+    else if (i->state == ITEM_HELD)
+        leave_hold(p, i);
     set_timer(p, i, UINT64_MAX);
     if (item_runs(i)) {
         room_gone(p, i);

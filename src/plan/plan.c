@@ -110,7 +110,7 @@ uint64_t plan_wake_ms(const struct plan *p)
     uint64_t at = promises_wake_ms(p), timer = items_wake_ms(p);
     uint64_t stage = stage_wake_ms(p);
 
-    timer = stage < timer ? stage : timer;
+    at = stage < at ? stage : at;
     return p->waiting > 0 && timer < at ? timer : at;
 }
 

@@ -158,6 +158,11 @@ enum plan_state {
 
 struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec);
 void plan_hold(struct plan *p, struct plan_item *i, bool hold); /* not while it runs */
+/* It is held, and predicted to be ready then: what it needs will have ended.  It
+ * may be staged before, after all who wait; `ready` counts from when it is let
+ * go.  0: that is not known any more.
+ */
+void plan_expect(struct plan *p, struct plan_item *i, uint64_t ready_ms);
 void plan_reprioritise(struct plan *p, struct plan_item *i, int priority);
 void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms);
 void plan_progress(struct plan *p, struct plan_item *i, double progress);
@@ -195,8 +200,8 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
  * above this says what a suspension costs there; see cost.h.
  */
 void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms);
-/* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line as
- * before.  It holds the memory of its need there and no device; the devices of
+/* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line, or
+ * held and expected, as before.  It holds the memory of its need there and no device; the devices of
  * the places are where it is thought to start.  0, or -EBUSY when it does not
  * wait, or a node does not stage or has no such memory: nothing has changed then.
  */

@@ -204,9 +204,9 @@ struct plan_item {
     bool cold;                         /* never staged */
     struct plan_place *places;         /* while it holds any; suspended: where */
     uint32_t nplaces;
-    uint32_t look_slot;                /* stage.c: while it runs */
-    uint64_t near_ms;                  /* it may end then; 0: not soon */
-    struct stage *stage;               /* STAGED: where it stands ready */
+    uint32_t look_slot;                /* stage.c: while it runs or is expected */
+    uint64_t near_ms;                  /* it may end, is to be ready, then; or 0 */
+    struct stage *stage;               /* where it stands ready, or NULL */
     struct reservation *reserved;      /* for it, or NULL */
 };
 
@@ -447,6 +447,8 @@ void room_on_paper(struct plan *p, const struct plan_item *i,
 void stage_init(struct plan *p);
 void stage_free(struct plan *p);
 void stage_drop(struct plan *p, struct plan_item *i);    /* it is staged */
+/* Held no more: it is not expected; where it stands ready it still does. */
+void stage_ready(struct plan *p, struct plan_item *i);
 /* It runs from now on, or no more, or elsewhere; its places are still known. */
 void stage_running(struct plan *p, struct plan_item *i, bool runs);
 void stage_node(struct plan *p, struct plan_node *n);    /* opened, closed */

@@ -353,6 +353,8 @@ static void stages_again(struct world *w, struct again *a, bool told)
             copy[r] = s->places[r];
             place_again(w, a, &copy[r]);
         }
+        if (i && i->state == ITEM_HELD)
+            plan_expect(a->q, j, i->near_ms);
         if (s && plan_staged(a->q, j, copy, s->nplaces, &err) < 0)
             WRONG(w, "again: %s", err.text);
         if (s && !told && j->stage) {
@@ -364,7 +366,7 @@ static void stages_again(struct world *w, struct again *a, bool told)
             continue;
         j->stagings = i->stagings;
         j->near_ms = i->near_ms;
-        if (i->look_slot > 0)
+        if (i->look_slot > 0 && item_runs(i))
             keyed_set(&g->looks, j,
                       w->p->stager->looks.list[i->look_slot - 1].key[0],
                       j->order);

@@ -501,7 +501,9 @@ static void judge_stage(struct world *w, const struct plan_decision *d)
 {
     const struct titem *t = plan_owner(d->item);
 
-    if (plan_state(d->item) != ITEM_WAITING || w->policy.lookahead_ms == 0)
+    if ((plan_state(d->item) != ITEM_WAITING &&
+         (plan_state(d->item) != ITEM_HELD || d->item->near_ms == 0)) ||
+        d->item->stage || w->policy.lookahead_ms == 0)
         WRONG(w, "stage of %" PRIu64 " while %u", t->spec.order,
               plan_state(d->item));
     judge_whole(w, t, d);

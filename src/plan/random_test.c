@@ -30,7 +30,7 @@ static bool ask(struct world *w, struct plan_decision *d)
         judge_evict(w, d);
     else if (any && d->what == PLAN_STAGE)
         judge_stage(w, d);
-    else if (any && plan_state(d->item) != ITEM_STAGED)
+    else if (any && !d->item->stage)
         WRONG(w, "unstages %" PRIu64 ", which is not", order_of(d->item));
     if (!any)
         judge_nothing(w);

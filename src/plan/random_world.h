@@ -413,6 +413,10 @@ static void hold_item(struct world *w, struct titem *t)
     if (held)
         t->turn = ++w->turns;
     plan_hold(w->p, t->i, !held);
+    if (!held && w->seed >= STAGED && draw(w, 2))
+        plan_expect(w->p, t->i, w->now + 1 + draw(w, 300000));
+    if (held)
+        t->spec.ready_ms = t->i->ready_ms;
 }
 
 /* A rank ends before the others, or tells how far it is. */

@@ -55,6 +55,7 @@ void stage_init(struct plan *p)
     g->near.slot = near_slot;
     g->near.before = near_before;
     g->due.slot = due_slot;
+    g->expected.slot = look_slot;
 }
 
 void stage_free(struct plan *p)
@@ -62,6 +63,7 @@ void stage_free(struct plan *p)
     keyed_free(&p->stager->looks);
     keyed_free(&p->stager->near);
     keyed_free(&p->stager->due);
+    keyed_free(&p->stager->expected);
     free(p->stager->touched);
     free(p->stager);
 }
@@ -235,12 +237,19 @@ void stage_policy(struct plan *p)
 uint64_t stage_wake_ms(const struct plan *p)
 {
     const struct stager *g = p->stager;
-    uint64_t at = UINT64_MAX;
+    uint64_t at = UINT64_MAX, ahead = p->policy.lookahead_ms;
 
-    if (g->looks.count > 0 && p->policy.lookahead_ms > 0)
+    if (g->nodes == 0)
+        return at;
+    if (g->looks.count > 0 && ahead > 0 &&
+        (p->waiting > 0 || g->expected.count > 0))
         at = g->looks.list[0].key[0];
     if (g->due.count > 0 && g->due.list[0].key[0] < at)
         at = g->due.list[0].key[0];
+    if (g->expected.count > 0 && ahead > 0 &&
+        g->expected.list[0].key[0] > p->now_ms + ahead &&
+        g->expected.list[0].key[0] - ahead < at)
+        at = g->expected.list[0].key[0] - ahead;
     return at;
 }
 
@@ -316,9 +325,10 @@ static int may_stage(const struct plan_item *i,
             return err_set(err, EBUSY, "node %s: no memory to stage rank %u",
                            node->name, k);
     }
-    if (i->state == ITEM_WAITING && n > 0)
+    if (!i->stage && n > 0 && (i->state == ITEM_WAITING ||
+                               (i->state == ITEM_HELD && i->near_ms > 0)))
         return 0;
-    return err_set(err, EBUSY, "only what waits can be staged");
+    return err_set(err, EBUSY, "only what waits or is expected can be staged");
 }
 
 int plan_staged(struct plan *p, struct plan_item *i,
@@ -335,7 +345,8 @@ int plan_staged(struct plan *p, struct plan_item *i,
     s->nplaces = n;
     s->since_ms = p->now_ms;
     i->stage = s;
-    i->state = ITEM_STAGED;
+    if (i->state == ITEM_WAITING)
+        i->state = ITEM_STAGED;
     i->stagings += i->stagings < UINT8_MAX;
     for (uint32_t k = 0; k < n; k++)
         if (first_on(s, k))
@@ -354,15 +365,35 @@ void stage_drop(struct plan *p, struct plan_item *i)
             remove_from_node(p, s, s->places[k].node);
     keyed_remove(&p->stager->due, s);
     i->stage = NULL;
-    i->state = ITEM_WAITING;
+    if (i->state == ITEM_STAGED)
+        i->state = ITEM_WAITING;
     free(s->places);
     free(s);
 }
 
 void plan_unstaged(struct plan *p, struct plan_item *i)
 {
-    if (i->state == ITEM_STAGED)
+    if (i->stage)
         stage_drop(p, i);
+}
+
+/* ---- what is expected ---- */
+
+void plan_expect(struct plan *p, struct plan_item *i, uint64_t ready_ms)
+{
+    if (i->state != ITEM_HELD || i->places)
+        return;
+    i->near_ms = ready_ms;
+    if (ready_ms > 0)
+        keyed_set(&p->stager->expected, i, ready_ms, i->order);
+    else
+        keyed_remove(&p->stager->expected, i);
+}
+
+void stage_ready(struct plan *p, struct plan_item *i)
+{
+    keyed_remove(&p->stager->expected, i);
+    i->near_ms = 0;
 }
 
 uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
@@ -388,7 +419,7 @@ static int check_stage(const struct plan *p, const struct plan_item *i,
     const struct stager *g = p->stager;
     bool right;
 
-    if ((i->state == ITEM_STAGED) != (i->stage != NULL))
+    if ((i->state == ITEM_STAGED) != (i->stage && i->state != ITEM_HELD))
         return err_set(err, EPROTO, "item %ju: staged or not?",
                        (uintmax_t) i->order);
     if (i->near_ms > 0 && i->look_slot == 0)

@@ -23,6 +23,7 @@ struct stager {
     struct keyed looks;                /* running items: when to guess again */
     struct keyed near;                 /* nodes, by what may end first there */
     struct keyed due;                  /* stages: when to look at them again */
+    struct keyed expected;             /* held items, by when they are ready */
     struct plan_node **touched;
     uint32_t ntouched, touched_cap;
 };

@@ -15,7 +15,9 @@
  * the STAGE_NODES nodes where that may be first, those of which nothing is
  * promised to others.  So a node has no more staged than its devices will do
  * for.  One with several ranks is staged where it was promised a place, when
- * that time is near; before, where all its ranks will be is not known.
+ * that time is near; before, where all its ranks will be is not known.  After all
+ * of these come those who do not wait yet but are expected within the look-ahead
+ * (plan_expect), where there is room now or near an end.
  *
  * A stage binds nobody: its item keeps its place in line and starts wherever it
  * can, rather where it stands ready (place.c), and of those alike the one that
@@ -298,6 +300,8 @@ static bool in_view(struct plan *p, const struct stage *s)
     for (uint32_t k = 0; k < s->nplaces; k++)
         if (!s->places[k].node->open)
             return false;
+    if (s->item->state == ITEM_HELD)
+        return p->now_ms < s->item->near_ms + p->policy.lookahead_ms;
     if (s->item->reserved || !s->item->shape->simple)
         return kept_for(s);
     return fits_then(p, s->places[0].node, s->item, s, false, &place);
@@ -437,11 +441,58 @@ static bool stage_first(struct plan *p, struct plan_decision *ret)
     return best && stage_at(p, best, &place, 1, ret);
 }
 
+/* Where there is room for it now, or will be. */
+static bool find_for_expected(struct plan *p, struct plan_item *i,
+                              void *const *nodes, uint32_t n,
+                              struct plan_place *ret)
+{
+    static const struct place_opts none;
+    struct plan_place *places = NULL;
+    struct plan_node *node = NULL;
+    uint32_t count;
+    double score;
+    void *one;
+
+    if (place_find(p, i, &none, &places, &count, &score))
+        node = places[0].node;
+    free(places);
+    one = node;
+    return (node && node->stages && find_near(p, i, &one, 1, ret)) ||
+           find_near(p, i, nodes, n, ret);
+}
+
+/* The first to be ready of those who are not yet, within the look-ahead. */
+static bool stage_expected(struct plan *p, struct plan_decision *ret)
+{
+    const struct stager *g = p->stager;
+    void *items[STAGE_NODES], *nodes[STAGE_NODES];
+    uint32_t count = first_of(&g->expected, items);
+    uint32_t n = count > 0 ? first_of(&g->near, nodes) : 0;
+    uint64_t ahead = p->policy.lookahead_ms;
+    struct plan_place at;
+
+    for (uint32_t k = 0; k < count; k++) {
+        struct plan_item *i = items[k];
+        struct shape *s = i->shape;
+
+        if (i->near_ms > p->now_ms + ahead)
+            break;
+        if (p->now_ms >= i->near_ms + ahead)
+            continue;                  /* it should have been ready long since */
+        if (!i->stage && !i->cold && i->stagings < STAGE_TIMES && s->simple &&
+            s->gpu_milli > 0 && !tenant_barred(i->tenant, s->gpu_milli) &&
+            !line_never(p, s) && find_for_expected(p, i, nodes, n, &at))
+            return stage_at(p, i, &at, 1, ret);
+    }
+    return false;
+}
+
 bool stage_next(struct plan *p, struct plan_decision *ret)
 {
     const struct stager *g = p->stager;
 
-    if (g->nodes == 0 || p->waiting == 0)
+    if (g->nodes == 0 || (p->waiting == 0 && g->expected.count == 0 &&
+                          g->due.count == 0))
         return false;
     if (p->policy.lookahead_ms == 0)
         return g->due.count > 0 &&
@@ -449,7 +500,9 @@ bool stage_next(struct plan *p, struct plan_decision *ret)
     stage_settle(p);
     if (unstage_due(p, ret) || stage_promised(p, ret))
         return true;
-    return (g->near.count > 0 || g->due.count > 0) && stage_first(p, ret);
+    if ((g->near.count > 0 || g->due.count > 0) && stage_first(p, ret))
+        return true;
+    return g->expected.count > 0 && stage_expected(p, ret);
 }
 
 /* ---- who starts there? ---- */

@@ -223,6 +223,49 @@ static void test_told(void)
     plan_free(b->p);
 }
 
+/* The next is not ready before the first has ended. */
+static void test_expected(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *next, *other;
+    struct plan_node *n;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    next = add(b, 1000, 40, 0);
+    plan_hold(b->p, next, true);
+    plan_expect(b->p, next, plan_now(b->p) + 5 * MINUTE);
+    bed_run(b);
+    ok(plan_state(next) == ITEM_HELD && n->nstaged == 0, "not yet");
+    ok(plan_wake_ms(b->p) == plan_now(b->p) + 4 * MINUTE,
+       "the plan wakes for it");
+    bed_wait(b, 4 * MINUTE);
+    ok(plan_state(next) == ITEM_HELD && n->nstaged == 1,
+       "it stands ready before it is");
+    other = add(b, 1000, 80, 0);
+    bed_run(b);
+    ok(bed_runs(other) && n->nstaged == 0, "and is in nobody's way");
+    plan_end(b->p, other, false);
+    plan_expect(b->p, next, plan_now(b->p) + MINUTE);
+    bed_run(b);
+    ok(n->nstaged == 1, "again");
+    bed_wait(b, MINUTE / 2);
+    plan_hold(b->p, next, false);
+    ok(plan_state(next) == ITEM_STAGED, "it is ready, and still there");
+    bed_run(b);
+    ok(bed_runs(next), "it starts");
+    next = add(b, 1000, 40, 0);
+    plan_hold(b->p, next, true);
+    plan_expect(b->p, next, plan_now(b->p) + 1000);
+    plan_expect(b->p, next, 0);
+    bed_run(b);
+    ok(b->p->stager->expected.count == 0 && n->nstaged == 0, "not any more");
+    plan_expect(b->p, next, plan_now(b->p) + 1000);
+    plan_end(b->p, next, false);
+    ok(b->p->stager->expected.count == 0, "nor when it is over");
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_stage();
@@ -231,5 +274,6 @@ int main(void)
     test_order();
     test_none();
     test_told();
+    test_expected();
     return tap_done();
 }

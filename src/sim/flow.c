@@ -19,10 +19,10 @@ struct act {
     uint32_t missing;                  /* parents that have not ended */
     bool started;
     uint64_t left_ms;                  /* of its length, while it waits */
-    uint64_t warm_ms;                  /* until then it only resumes */
+    uint64_t warm_ms;                  /* until then it resumes or starts up */
     uint64_t end_ms;
     uint64_t way_ms;
-    struct plan_item *item;            /* while it waits or runs */
+    struct plan_item *item;            /* while it is expected, waits or runs */
 };
 
 struct play {
@@ -148,6 +148,8 @@ struct plan *flow_plan(const struct flow_options *o)
                                             .memory = 1 };
     policy_init(&policy);
     policy.suspend_cost_s = (double) o->resume_ms / MS;
+    if (o->startup_ms > 0 && o->lookahead_ms >= 0)
+        policy.lookahead_ms = (uint64_t) o->lookahead_ms;
     if (o->alone) {
         policy.patience_ms = NEVER_MS;
         policy.turns = TURNS_OFF;
@@ -162,6 +164,7 @@ struct plan *flow_plan(const struct flow_options *o)
                 .cpu_milli = k->cpu_milli, .memory = UINT32_MAX,
                 .devices = devices, .ndevices = k->gpus,
                 .suspends = o->suspends, .roams = o->suspends,
+                .stages = o->startup_ms > 0,
             };
 
             (void) snprintf(name, sizeof name, "n%05u", number);
@@ -285,7 +288,7 @@ static void close_play(struct play *y)
 
 /* ---- the clock ---- */
 
-static void into_line(struct play *y, struct act *a)
+static void make_item(struct play *y, struct act *a)
 {
     const struct flow_task *t = a->t;
     struct plan_part parts[2] = { 0 };
@@ -314,8 +317,47 @@ static void into_line(struct play *y, struct act *a)
         parts[i].need.cpu_milli = t->gpus == 0 ? t->cpu_milli :
             t->cpu_milli * parts[i].need.gpu_milli / MILLI / t->gpus;
     spec.nparts = n;
-    y->gpu_waiting += t->gpus > 0;
     a->item = plan_add(y->plan, &spec);
+}
+
+static void into_line(struct play *y, struct act *a)
+{
+    if (a->item)
+        plan_hold(y->plan, a->item, false);
+    else
+        make_item(y, a);
+    y->gpu_waiting += a->t->gpus > 0;
+}
+
+/* Those that wait for the task alone are ready when it ends: as guessed, or
+ * (0) nobody knows.
+ */
+static void expect_kids(struct play *y, const struct act *a, uint64_t end_ms)
+{
+    uint32_t i = (uint32_t) (a - y->acts);
+
+    for (uint32_t k = y->first_kid[i]; k < y->first_kid[i + 1]; k++) {
+        struct act *kid = &y->acts[y->kids[k]];
+
+        if (kid->missing != 1 || kid->t->gpus == 0 ||
+            y->options->startup_ms == 0)
+            continue;
+        if (!kid->item) {
+            make_item(y, kid);
+            plan_hold(y->plan, kid->item, true);
+        }
+        plan_expect(y->plan, kid->item, end_ms ? y->from_ms + end_ms : 0);
+    }
+}
+
+/* The middle of what is known, less what it has done. */
+static uint64_t guess_end(const struct play *y, const struct act *a)
+{
+    uint64_t done = a->t->length_ms - a->left_ms;
+    struct guess g;
+
+    predict_guess(plan_predict(y->plan), &a->t->sig, done, 0, &g);
+    return a->warm_ms + (g.mid_ms > done ? g.mid_ms - done : 0);
 }
 
 static void came_closer(struct play *y, uint32_t task)
@@ -348,22 +390,57 @@ static void finish(struct play *y, struct act *a)
         came_closer(y, y->kids[k]);
 }
 
+/* What is left of the startup, where it stands ready or elsewhere. */
+static uint64_t startup(struct play *y, uint64_t now,
+                        const struct plan_decision *d)
+{
+    const struct act *a = plan_owner(d->item);
+    const struct plan_place *at = NULL;
+    uint64_t since = 0, all = y->options->startup_ms, done = 0;
+    uint32_t n = plan_stage(d->item, &at, &since), same = 0;
+
+    if (all == 0 || a->t->gpus == 0)
+        return 0;
+    while (same < n && n == d->nplaces &&
+           at[same].node == d->places[same].node)
+        same++;
+    if (n > 0 && same == n)
+        done = y->from_ms + now - since;
+    y->result.staged.vain += n > 0 && same < n;
+    y->result.staged.ready += done >= all;
+    y->result.staged.late += done > 0 && done < all;
+    y->result.staged.cold += done == 0;
+    return done < all ? all - done : 0;
+}
+
 static int start(struct play *y, uint64_t now, const struct plan_decision *d,
                  struct err *err)
 {
     struct act *a = plan_owner(d->item);
+    uint64_t first = a->started ? 0 : startup(y, now, d);
     int rc = plan_start(y->plan, d->item, d->places, d->nplaces, err);
 
     if (rc < 0)
         return rc;
     if (a->started)
         plan_resumed(y->plan, d->item, y->options->resume_ms);
-    a->warm_ms = now + (a->started ? y->options->resume_ms : 0);
+    a->warm_ms = now + (a->started ? y->options->resume_ms : first);
     a->end_ms = a->warm_ms + a->left_ms;
     a->started = true;
     y->gpus_used += a->t->gpus;
     y->gpu_waiting -= a->t->gpus > 0;
     heap_add(&y->running, a);
+    expect_kids(y, a, guess_end(y, a));
+    return 0;
+}
+
+static int stage(struct play *y, const struct plan_decision *d,
+                 struct err *err)
+{
+    if (d->what == PLAN_STAGE)
+        return plan_staged(y->plan, d->item, d->places, d->nplaces, err);
+    y->result.staged.vain++;
+    plan_unstaged(y->plan, d->item);
     return 0;
 }
 
@@ -376,6 +453,7 @@ static void evict(struct play *y, uint64_t now, const struct plan_decision *d)
     y->gpus_used -= a->t->gpus;
     y->gpu_waiting += a->t->gpus > 0;
     y->result.preemptions++;
+    expect_kids(y, a, 0);
     plan_leaving(y->plan, d->item, d->claimant);
     plan_left(y->plan, d->item, true, 0);
 }
@@ -423,6 +501,8 @@ static int run(struct play *y, struct err *err)
                 rc = start(y, now, &d, err);
             else if (d.what == PLAN_EVICT)
                 evict(y, now, &d);
+            else
+                rc = stage(y, &d, err);
         at = next_ms(y);
         /* Nothing runs or comes: only the plan itself might go on. */
         vain = heap_top(&y->running) || y->next < y->flow->count ? 0

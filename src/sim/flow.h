@@ -1,6 +1,7 @@
 #pragma once
 
 #include "plan/predict.h"
+#include "sim/run.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,6 +58,11 @@ struct flow_options {
                                           no patience, no turns */
     bool suspends;                     /* tasks can be, and go on anywhere */
     uint64_t resume_ms;                /* what going on costs */
+    /* What the first start of a task with GPUs takes before its work begins;
+     * then nodes stage, and kids are expected when their last parent ends.
+     */
+    uint64_t startup_ms;
+    int64_t lookahead_ms;              /* with startup_ms; below 0: the policy's */
 };
 /* A plan with these nodes, all simulated, and nothing in line. */
 struct plan *flow_plan(const struct flow_options *o);
@@ -69,6 +75,7 @@ struct flow_result {
     uint64_t wanted_ms, idle_ms;
     double avg_ms;                     /* submission to end, of workloads */
     uint64_t preemptions;
+    struct run_staged staged;
     struct predict_quality quality;
 };
 /* Play all tasks; the plan keeps what it has learned, and its clock goes on. */

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/tap.h"
 #include "plan/plan.h"
 #include "sim/dag.h"
@@ -122,11 +123,78 @@ static void test_mixed(void)
     flow_free(&hold);
 }
 
+/* ---- look-ahead ---- */
+
+enum { CHAINS = 60, SECOND = 1000 };
+
+/* Ten minutes on CPUs, give or take half of one, and five on a GPU; the next
+ * comes when all is over, so that nobody ever waits in line.
+ */
+static void make_chains(struct flow *ret)
+{
+    struct flow f = { .count = 2 * CHAINS, .nedges = CHAINS, .ntenants = 1,
+                      .nworkloads = CHAINS };
+    uint64_t random = 5;
+
+    f.tasks = mem_array(f.count, sizeof *f.tasks);
+    f.edges = mem_array(f.nedges, sizeof *f.edges);
+    for (uint32_t w = 0; w < CHAINS; w++) {
+        struct flow_task *t = &f.tasks[2 * w];
+
+        t[0] = (struct flow_task) {
+            .submit_ms = w * UINT64_C(1800) * SECOND, .workload = w,
+            .length_ms = (570 + random_next(&random) % 61) * SECOND,
+            .cpu_milli = 1000, .sig.key = { predict_key("prepare", 0) },
+        };
+        t[1] = (struct flow_task) {
+            .submit_ms = t[0].submit_ms, .workload = w,
+            .length_ms = 300 * SECOND, .gpus = 1, .cpu_milli = 1000,
+            .first = w, .nparents = 1, .sig.key = { predict_key("train", 0) },
+        };
+        f.edges[w] = 2 * w;
+    }
+    *ret = f;
+}
+
+static void play_chains(int64_t lookahead_ms, struct flow_result *ret)
+{
+    struct flow_nodes node = { .count = 2, .gpus = 2, .cpu_milli = 8000 };
+    struct flow_options o = { .nodes = &node, .nnodes = 1, .learned = true,
+                              .startup_ms = 60 * SECOND,
+                              .lookahead_ms = lookahead_ms };
+    struct plan *p = flow_plan(&o);
+    struct flow f = { 0 };
+
+    make_chains(&f);
+    if (flow_play(&f, p, &o, ret, &err) < 0)
+        printf("# %s\n", err.text);
+    plan_free(p);
+    flow_free(&f);
+}
+
+static void test_expected(void)
+{
+    struct flow_result cold = { 0 }, r = { 0 };
+
+    play_chains(0, &cold);
+    play_chains(-1, &r);
+    ok(cold.staged.cold == CHAINS && cold.staged.vain == 0,
+       "without look-ahead every start is cold");
+    ok(r.staged.ready > CHAINS / 2 && r.staged.vain < CHAINS / 4,
+       "the next of a pipeline is staged before it is ready: %ju in time, "
+       "%ju late, %ju cold, %ju in vain", (uintmax_t) r.staged.ready,
+       (uintmax_t) r.staged.late, (uintmax_t) r.staged.cold,
+       (uintmax_t) r.staged.vain);
+    ok(r.avg_ms < cold.avg_ms - 40 * SECOND, "and done after %.0f s instead "
+       "of %.0f s", r.avg_ms / SECOND, cold.avg_ms / SECOND);
+}
+
 int main(void)
 {
     test_ways();
     test_play();
     test_order();
     test_mixed();
+    test_expected();
     return tap_done();
 }
