@@ -22,8 +22,9 @@
  * what others will have.
  *
  * It waits for nothing that comes after its patience is over: a wait is never
- * longer than that.  Until then the slower device is for whoever is next.  Only
- * items of one rank wait so, and none that was suspended.
+ * longer than that.  Until then the slower device is for whoever is next.  None
+ * waits so that was suspended or is elastic or of several parts, and in a large
+ * pool no gang.
  *
  * O(shapes and queues in line), and NODES nodes of each family of better ones.
  *
@@ -45,9 +46,9 @@ struct hope {
 
 /* ---- does it pay? ---- */
 
-static double rating_of(const struct hope *h, const struct plan_place *at)
+static uint16_t model_of(const struct plan_place *at)
 {
-    return score_rating(h->p, at->node->devices[at->device[0]].model);
+    return at->node->devices[at->device[0]].model;
 }
 
 static bool pays(const struct hope *h, double wait_ms, double rating)
@@ -183,37 +184,54 @@ static uint64_t devices_of(struct plan_node *const *nodes, uint32_t n)
     return sum;
 }
 
+/* Slots that are no better are dropped. */
+static void keep_better(const struct hope *h, struct slots *s)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t k = 0; k < s->count; k++)
+        if (score_better(h->p, model_of(&s->list[k].place), h->here))
+            s->list[kept++] = s->list[k];
+    s->count = kept;
+}
+
+/* A gang is as fast as the worst of its devices. */
+static uint16_t worst_of(const struct plan *p, const struct slot *s,
+                         uint32_t n)
+{
+    uint16_t worst = model_of(&s->place);
+
+    for (uint32_t k = 1; k < n; k++)
+        if (score_better(p, worst, model_of(&s[k].place)))
+            worst = model_of(&s[k].place);
+    return worst;
+}
+
 /* Of what comes free others get the first; of the rest, where it ends first.
  * What is free already is not what it waits for: it was not chosen.
  */
 static bool choose(const struct hope *h, const struct slots *s,
                    struct burst *ret)
 {
-    uint64_t own = h->i->shape->gpu_milli;
+    uint32_t own = h->i->shape->parts[0].need.gpu_milli;
+    uint32_t ranks = h->i->shape->ranks;
     uint64_t skip = (h->ahead + own - 1) / own;
     double best = HUGE_VAL;
 
-    for (uint32_t k = 0; k < s->count; k++) {
-        const struct slot *slot = &s->list[k];
-        uint16_t model = slot->place.node->devices[slot->place.device[0]]
-                             .model;
-        double wait = (double) (slot->at_ms - h->p->now_ms), ends;
+    for (uint64_t k = skip + ranks - 1; k < s->count; k++) {
+        uint64_t at_ms = s->list[k].at_ms;
+        uint16_t model = worst_of(h->p, &s->list[k + 1 - ranks], ranks);
+        double wait = (double) (at_ms - h->p->now_ms);
+        double ends = wait + h->left_ms / score_rating(h->p, model);
 
-        if (slot->at_ms > h->until_ms)
+        if (at_ms > h->until_ms)
             break;
-        if (!score_better(h->p, model, h->here))
-            continue;
-        if (skip > 0) {
-            skip--;
-            continue;
-        }
-        ends = wait + h->left_ms / rating_of(h, &slot->place);
-        if (slot->at_ms == h->p->now_ms || ends >= best ||
-            !pays(h, wait, rating_of(h, &slot->place)))
+        if (at_ms == h->p->now_ms || ends >= best ||
+            !pays(h, wait, score_rating(h->p, model)))
             continue;
         best = ends;
         *ret = (struct burst) {
-            .here = h->here, .there = model, .free_ms = slot->at_ms,
+            .here = h->here, .there = model, .free_ms = at_ms,
             .later_ms = h->here_ms > ends ? (uint64_t) (h->here_ms - ends)
                                           : 0,
         };
@@ -225,7 +243,8 @@ static bool finds_better(const struct hope *h, struct plan_node *const *nodes,
                          uint32_t n, struct burst *ret)
 {
     const struct shape *shape = h->i->shape;
-    uint32_t most = (uint32_t) (h->ahead / shape->gpu_milli + 2);
+    uint32_t most = shape->ranks + 1 +
+                    (uint32_t) (h->ahead / shape->parts[0].need.gpu_milli);
     struct slots slots = { 0 };
     struct paper pa;
     bool found;
@@ -236,6 +255,7 @@ static bool finds_better(const struct hope *h, struct plan_node *const *nodes,
             slots_of(&pa, &pa.nodes[k], shape, 0, most, &slots);
     paper_free(&pa);
     slots_sort(&slots);
+    keep_better(h, &slots);
     found = choose(h, &slots, ret);
     free(slots.list);
     return found;
@@ -362,8 +382,30 @@ static bool waits_large(struct hope *h, struct burst *ret)
     return false;
 }
 
+/* Ranks alike, and as many as they always are. */
+static bool may_wait(const struct plan *p, const struct plan_item *i)
+{
+    const struct shape *s = i->shape;
+
+    return s->nparts == 1 && s->parts[0].devices > 0 &&
+           s->parts[0].max == s->parts[0].count && !i->promoted &&
+           i->state == ITEM_WAITING &&
+           (s->simple || p->pool->live <= ROOM_NODES);
+}
+
+/* One that has to be in one pool is looked at only where there is one. */
+static bool in_one(const struct shape *s, struct plan_node *const *nodes,
+                   uint32_t n)
+{
+    for (uint32_t k = 1; s->one_pool && s->ranks > 1 && k < n; k++)
+        if (nodes[k]->pool_number != nodes[0]->pool_number)
+            return false;
+    return true;
+}
+
 bool burst_waits(struct plan *p, const struct plan_item *i,
-                 const struct plan_place *place, struct burst *ret)
+                 const struct plan_place *places, uint32_t nplaces,
+                 struct burst *ret)
 {
     struct hope h = { .p = p, .i = i };
     autofree struct plan_node **nodes = NULL;
@@ -371,10 +413,12 @@ bool burst_waits(struct plan *p, const struct plan_item *i,
     uint64_t all;
     uint32_t n;
 
-    if (place->ndevices == 0 || !i->shape->simple || i->promoted ||
-        i->state != ITEM_WAITING)
+    if (!may_wait(p, i))
         return false;
-    h.here = place->node->devices[place->device[0]].model;
+    h.here = model_of(&places[0]);
+    for (uint32_t k = 1; k < nplaces; k++)
+        if (score_better(p, h.here, model_of(&places[k])))
+            h.here = model_of(&places[k]);
     best = score_best(p, h.here);
     if (best <= 0 || !look_at(&h, best))
         return false;
@@ -384,5 +428,6 @@ bool burst_waits(struct plan *p, const struct plan_item *i,
     n = candidates(&h, &nodes);
     all = devices_of(nodes, n) * 1000;
     h.ahead = wanted(&h, all);
-    return h.ahead < all && finds_better(&h, nodes, n, ret);
+    return h.ahead < all && in_one(i->shape, nodes, n) &&
+           finds_better(&h, nodes, n, ret);
 }

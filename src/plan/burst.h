@@ -13,8 +13,9 @@ struct burst {
     uint64_t later_ms;                 /* it would end so much later here */
 };
 
-/* Is the item to wait rather than to start on that place?  *ret is set only
+/* Is the item to wait rather than to start on these places?  *ret is set only
  * then.
  */
 bool burst_waits(struct plan *p, const struct plan_item *i,
-                 const struct plan_place *place, struct burst *ret);
+                 const struct plan_place *places, uint32_t nplaces,
+                 struct burst *ret);

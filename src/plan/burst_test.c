@@ -156,6 +156,37 @@ static void test_starts(uint32_t others)
     plan_free(b->p);
 }
 
+/* A gang needs all of its devices, and is as fast as the slowest. */
+static void test_gang(void)
+{
+    static const char *const names[] = { "a", "b", "c", "d" };
+    struct bed bed, *b = &bed;
+    struct plan_item *first[2], *gang;
+
+    bed_open(b);
+    set_policy(b, 2, 0, 0);
+    bed_teach(b, "long", 60 * MINUTE, 2);
+    bed_teach(b, "busy", 40 * MINUTE, 1);
+    for (unsigned k = 0; k < 4; k++)
+        (void) device_of(b, names[k], k < 2 ? "good" : "poor");
+    for (unsigned k = 0; k < 2; k++)
+        first[k] = BED(.milli = 1000, .like = "busy", .yield = YIELD_NEVER);
+    bed_run(b);
+    bed_wait(b, 15 * MINUTE);
+    gang = BED(.milli = 1000, .ranks = 2, .like = "long",
+               .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(!bed_runs(gang), "a gang waits for two that are fast");
+    plan_end(b->p, first[0], true);
+    bed_run(b);
+    ok(!bed_runs(gang), "and does not start with one of them");
+    plan_end(b->p, first[1], true);
+    bed_run(b);
+    ok(bed_runs(gang) && strcmp(gang->places[0].node->name, "b") <= 0 &&
+       strcmp(gang->places[1].node->name, "b") <= 0, "but with both");
+    plan_free(b->p);
+}
+
 /* Nothing was ever seen to end: who knows how long that takes? */
 static void test_unknown(void)
 {
@@ -256,6 +287,7 @@ int main(void)
     test_starts(0);
     test_starts(300);
     test_large();
+    test_gang();
     test_unknown();
     test_margin();
     test_price();

@@ -596,7 +596,7 @@ static bool takes(struct plan *p, struct plan_item *i,
 {
     struct burst b;
 
-    if (!burst_waits(p, i, ret->places, &b))
+    if (!burst_waits(p, i, ret->places, ret->nplaces, &b))
         return true;
     free(p->next);
     p->next = NULL;

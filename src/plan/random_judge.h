@@ -425,7 +425,7 @@ static bool may_hope(const struct world *w, const struct titem *t)
 {
     double best = 0, here = 0;
 
-    if (t->spec.nparts > 1 || t->parts[0].max > 1 ||
+    if (t->spec.nparts > 1 || t->parts[0].max != t->parts[0].count ||
         plan_state(t->i) != ITEM_WAITING ||
         w->now >= t->i->since_ms + w->policy.patience_ms)
         return false;

@@ -199,7 +199,7 @@ static bool hopes(struct plan *p, const struct plan_item *i,
     struct burst b;
 
     if (!place_find(p, i, &none, &places, &n, &score) ||
-        !burst_waits(p, i, places, &b))
+        !burst_waits(p, i, places, n, &b))
         return false;
     ret->code = REASON_BETTER;
     ret->better = p->models[b.there];
