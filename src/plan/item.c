@@ -527,28 +527,10 @@ static void remove_running(struct plan *p, struct plan_item *i)
         pool_item_remove(i->places[k].node, i);
 }
 
-/* Does somebody in line need more memory than is free on nodes where the item's
- * state is?
- */
-static bool lack_memory(const struct plan *p, const struct plan_item *i)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (i->places[k].node->memory_free < least)
-            least = i->places[k].node->memory_free;
-    for (uint32_t s = 0; s < p->nshapes; s++)
-        for (uint32_t k = 0; p->shapes[s]->queues &&
-                             k < p->shapes[s]->nparts; k++)
-            if (p->shapes[s]->parts[k].need.memory > least)
-                return true;
-    return false;
-}
-
 int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err)
 {
-    bool lacked = i->places && lack_memory(p, i);
+    bool lacked = i->places && line_lacks_memory(p, i);
     struct plan_place *copy;
     uint64_t until;
     int rc;

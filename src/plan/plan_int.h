@@ -360,6 +360,10 @@ void line_remove(struct plan *p, struct plan_item *i);
 void line_rebuild(struct plan *p);                 /* how tenants share changed */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
 void line_took(struct plan *p);                    /* there is less room */
+/* Does somebody in line want more memory than is free on nodes where the item's
+ * state is?
+ */
+bool line_lacks_memory(const struct plan *p, const struct plan_item *i);
 void line_tenant(struct plan *p, struct plan_tenant *t);   /* its order changed */
 /* The next start, or the next eviction for one that cannot start otherwise.
  * Its places are p->next.

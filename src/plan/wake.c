@@ -136,6 +136,24 @@ void line_room(struct plan *p, const struct plan_node *n)
         wake_bound(p, n);
 }
 
+/* In a small pool always: whoever runs there may be suspended when that was not
+ * possible before.
+ */
+bool line_lacks_memory(const struct plan *p, const struct plan_item *i)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (i->places[k].node->memory_free < least)
+            least = i->places[k].node->memory_free;
+    for (uint32_t s = 0; s < p->nshapes; s++)
+        for (uint32_t k = 0; p->shapes[s]->queues &&
+                             k < p->shapes[s]->nparts; k++)
+            if (p->shapes[s]->parts[k].need.memory > least)
+                return true;
+    return p->pool->live <= SMALL_POOL;
+}
+
 /* There is less room.  Ranks, and those that move, go one by one where each is
  * best, so that several may fit now that a worse choice is gone.
  */
