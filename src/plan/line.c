@@ -219,6 +219,7 @@ static void count_denied(const struct queue *q, bool on)
 
 void line_open(struct shape *s, bool good)
 {
+    s->again = false;
     if (!s->open) {
         s->open = true;
         for (struct row *r = s->rows; r; r = r->of_shape)
@@ -706,7 +707,8 @@ bool line_next(struct plan *p, struct plan_decision *ret)
         }
         if (q->parked == PARKED_NOT && make_room(p, q, ret))
             return true;
-        promised = head->promoted && !line_never(p, q->shape) &&
+        promised = !(q->parked == PARKED_ROOM && q->shape->again) &&
+                   head->promoted && !line_never(p, q->shape) &&
                    promise_for(p, head);
         stand_back(p, q, fits);
         if (promised)

@@ -14,13 +14,17 @@ struct err;
  * Pure and incremental: the owner tells what changed (a node, a tenant, an
  * item, an end, time), plan_next says the next thing to do, the owner carries
  * it out and tells that, too.  The plan itself starts nothing.  The same state
- * gives the same decisions; a plan made anew from the same state decides the
- * same (plan_check, random_test.c).  Control plane, simulator, benchmarks and
- * fuzzers share it.
+ * gives the same decisions.  In a pool of up to 16 nodes a plan made anew from
+ * the same state decides the same (plan_check, random_test.c); in one of up to
+ * 256 as well, but for turns, moves, new promises and the wait for a better
+ * device, which are looked for only when something happens that may help; for
+ * larger ones see docs/plan.md.  Control plane, simulator, benchmarks and fuzzers
+ * share it.
  *
  *   1. no device, CPU or memory (also not the host memory that holds the
  *      suspended and the staged) is promised beyond what a node has;
- *   2. an item starts whole (its least number of ranks) or not at all;
+ *   2. an item starts whole (its least number of ranks) or not at all; one that
+ *      was suspended goes on with the ranks that it had;
  *   3. a tenant never holds more than its limit, nor does any above it;
  *   4. what is reserved is not delayed beyond the policy's tolerance by what
  *      starts later, as far as the predicted ends hold;

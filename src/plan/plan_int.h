@@ -79,6 +79,7 @@ struct shape {
     uint32_t denied;                   /* queues for whom room is promised away */
     uint32_t hoping;                   /* ... who wait for something better */
     bool open;                         /* parked ones compete for room again */
+    bool again;                        /* ... for what there was; see wake.c */
     bool never;                        /* ... start, when pool.changes was so */
     uint64_t never_at;
     uint32_t index;                    /* in plan.shapes */

@@ -81,7 +81,7 @@ static void make_again(struct world *w, struct again *a, bool copy)
         s.parent = tenant_again(w, a, s.parent);
         a->tenant[k] = plan_tenant_set(a->q, &s);
     }
-    for (unsigned k = NODES; k-- > 0;)
+    for (unsigned k = w->size.nodes; k-- > 0;)
         if (w->nodes[k].n)
             a->nodes[k] = make_node(a->q, &w->nodes[k]);
     costs_again(w, a->q);
@@ -187,7 +187,7 @@ static void items_again(struct world *w, struct again *a)
 {
     bool done[ITEMS] = { false };
 
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct plan_item_spec s = w->items[k].spec;
 
         if (!w->items[k].i)
@@ -198,7 +198,7 @@ static void items_again(struct world *w, struct again *a)
         a->items[k] = plan_add(a->q, &s);
         plan_progress(a->q, a->items[k], (double) w->items[k].i->progress);
     }
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         if (!w->items[k].i)
             continue;
         plan_hold(a->q, a->items[k], true);
@@ -206,20 +206,20 @@ static void items_again(struct world *w, struct again *a)
             park_again(w, a, k);
     }
     for (;;) {
-        unsigned first = ITEMS;
+        unsigned first = w->size.items;
 
-        for (unsigned k = 0; k < ITEMS; k++)
+        for (unsigned k = 0; k < w->size.items; k++)
             if (w->items[k].i && !done[k] &&
-                (first == ITEMS || stood_before(&w->items[k],
+                (first == w->size.items || stood_before(&w->items[k],
                                                 &w->items[first])))
                 first = k;
-        if (first == ITEMS)
+        if (first == w->size.items)
             break;
         done[first] = true;
         stand_again(w, a, first);
     }
     plan_tick(a->q, w->now);
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         if (w->items[k].i)
             level_again(a->q, a->items[k], w->items[k].i);
     for (unsigned k = 0; k < TENANTS; k++) {
@@ -326,7 +326,7 @@ static void promises_again(struct world *w, struct again *a)
 
 static void leaving_again(struct world *w, struct again *a)
 {
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         const struct plan_item *i = w->items[k].i;
 
         if (i && i->state == ITEM_LEAVING)
@@ -342,7 +342,7 @@ static void stages_again(struct world *w, struct again *a, bool told)
 {
     struct stager *g = a->q->stager;
 
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         const struct plan_item *i = w->items[k].i;
         const struct stage *s = i ? i->stage : NULL;
         struct plan_item *j = a->items[k];
@@ -413,6 +413,8 @@ static void judge_again(struct world *w, const struct plan_decision *d,
     char one[160], two[160];
     bool again;
 
+    if (w->size.nodes > SMALL.nodes && !w->plain)
+        return;                        /* see plan.h */
     make_again(w, &a, w->step % 16 == 0);
     items_again(w, &a);
     windows_again(w, &a);
@@ -443,7 +445,7 @@ static void restart(struct world *w)
     windows_again(w, &a);
     leaving_again(w, &a);
     stages_again(w, &a, true);
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct titem *t = &w->items[k];
 
         t->spec.tenant = t->i ? tenant_again(w, &a, t->spec.tenant) : NULL;
@@ -455,8 +457,8 @@ static void restart(struct world *w)
     plan_free(w->p);
     w->p = a.q;
     memcpy(w->tenant, a.tenant, sizeof w->tenant);
-    for (unsigned k = 0; k < NODES; k++)
+    for (unsigned k = 0; k < w->size.nodes; k++)
         w->nodes[k].n = a.nodes[k];
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         w->items[k].i = a.items[k];
 }

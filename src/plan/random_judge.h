@@ -35,7 +35,7 @@ static void count_others(const struct world *w, const struct titem *but,
                          const struct plan_node *n, struct others *ret)
 {
     memset(ret, 0, sizeof *ret);
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         const struct titem *t = &w->items[k];
         const struct plan_place *list;
         uint32_t count;
@@ -154,7 +154,7 @@ static void judge_limits(struct world *w, const struct titem *t,
         for (uint32_t k = 0; k < d->nplaces; k++)
             held += t->parts[d->places[k].part].need.gpu_milli;
         more = held;
-        for (unsigned k = 0; k < ITEMS; k++) {
+        for (unsigned k = 0; k < w->size.items; k++) {
             const struct titem *o = &w->items[k];
             const struct plan_place *list;
             uint32_t count;
@@ -251,7 +251,7 @@ static bool has_kept(const struct world *w, const struct kept *kept,
 {
     struct others o = { 0 };
 
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         const struct titem *t = &w->items[k];
         const struct plan_place *list;
         uint32_t count;
@@ -297,7 +297,7 @@ static void judge_reserved(struct world *w, const struct plan_decision *d)
             continue;
         kept = (struct kept) { r->item, r->places, r->nplaces, r->start_ms,
                                NULL };
-        for (unsigned m = 0; m < NODES; m++)
+        for (unsigned m = 0; m < w->size.nodes; m++)
             if (w->nodes[m].n && !passes(w, t, &w->nodes[m]) &&
                 has_kept(w, &kept, &w->nodes[m], NULL) &&
                 !has_kept(w, &kept, &w->nodes[m], d))
@@ -314,7 +314,7 @@ static void judge_claims(struct world *w, const struct plan_decision *d)
 
         if (c->claimant == d->item || c->loose)
             continue;
-        for (unsigned m = 0; m < NODES; m++)
+        for (unsigned m = 0; m < w->size.nodes; m++)
             if (w->nodes[m].n && has_kept(w, &kept, &w->nodes[m], NULL) &&
                 !has_kept(w, &kept, &w->nodes[m], d))
                 WRONG(w, "start of %" PRIu64 " takes what is made free on %s "
@@ -337,7 +337,7 @@ static void judge_start(struct world *w, const struct plan_decision *d)
               plan_state(d->item));
     for (uint32_t k = 0; k < d->nplaces; k++)
         judge_place(w, t, &d->places[k]);
-    for (unsigned k = 0; k < NODES; k++)
+    for (unsigned k = 0; k < w->size.nodes; k++)
         if (w->nodes[k].n)
             for (uint32_t r = 0; r < d->nplaces; r++)
                 if (d->places[r].node == w->nodes[k].n) {
@@ -360,7 +360,7 @@ static uint64_t held_by(const struct world *w, const struct plan_tenant *of)
 {
     uint64_t held = 0;
 
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         if (w->items[k].i && item_runs(w->items[k].i) &&
             is_below(w->items[k].spec.tenant, of))
             held += places_milli(w->items[k].i->shape, w->items[k].i->places,
@@ -429,7 +429,7 @@ static bool may_hope(const struct world *w, const struct titem *t)
         plan_state(t->i) != ITEM_WAITING ||
         w->now >= t->i->since_ms + w->policy.patience_ms)
         return false;
-    for (unsigned k = 0; k < NODES; k++) {
+    for (unsigned k = 0; k < w->size.nodes; k++) {
         const struct tnode *n = &w->nodes[k];
         double rating = policy_rating(&w->policy, MODELS[n->model]);
 
@@ -447,7 +447,7 @@ static bool may_hope(const struct world *w, const struct titem *t)
  */
 static void judge_nothing(struct world *w)
 {
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         const struct titem *t = &w->items[k];
 
         if (t->i && in_line(t) && w->p->promises->count == 0 &&

@@ -124,7 +124,7 @@ static void one_decision(struct world *w)
 
 static bool somebody_leaves(const struct world *w)
 {
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         if (w->items[k].i && plan_state(w->items[k].i) == ITEM_LEAVING)
             return true;
     return false;
@@ -189,7 +189,7 @@ static void open_all(struct world *w)
         if (w->windows[k].there)
             plan_window_remove(w->p, w->windows[k].name);
     memset(w->windows, 0, sizeof w->windows);
-    for (unsigned k = 0; k < NODES; k++) {
+    for (unsigned k = 0; k < w->size.nodes; k++) {
         struct tnode *n = &w->nodes[k];
 
         n->open = true;
@@ -209,14 +209,14 @@ static void open_all(struct world *w)
         w->tenants[k].parent = w->tenant[k]->parent;
         (void) plan_tenant_set(w->p, &w->tenants[k]);
     }
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         if (w->items[k].i && plan_state(w->items[k].i) == ITEM_HELD)
             hold_item(w, &w->items[k]);
 }
 
 static void leave_all(struct world *w)
 {
-    for (unsigned k = 0; k < ITEMS; k++)
+    for (unsigned k = 0; k < w->size.items; k++)
         if (w->items[k].i && plan_state(w->items[k].i) == ITEM_LEAVING)
             leave(w, &w->items[k]);
 }
@@ -224,7 +224,7 @@ static void leave_all(struct world *w)
 /* Nothing comes any more: who can start does. */
 static void drain(struct world *w)
 {
-    for (unsigned round = 0; round < 4 * ITEMS && !w->said[0]; round++) {
+    for (unsigned round = 0; round < 4 * w->size.items && !w->said[0]; round++) {
         struct titem *t = NULL;
 
         leave_all(w);
@@ -232,14 +232,14 @@ static void drain(struct world *w)
         check(w);
         w->now += 60000;
         plan_tick(w->p, w->now);
-        for (unsigned k = 0; k < ITEMS; k++)
+        for (unsigned k = 0; k < w->size.items; k++)
             if (w->items[k].i && plan_state(w->items[k].i) == ITEM_RUNNING &&
                 (!t || draw(w, 3) == 0))
                 t = &w->items[k];
         if (t)
             end_item(w, t, true);
     }
-    for (unsigned k = 0; k < ITEMS && !w->said[0]; k++)
+    for (unsigned k = 0; k < w->size.items && !w->said[0]; k++)
         if (w->items[k].i && has_place(w->p, w->items[k].i, true))
             WRONG(w, "%" PRIu64 " could start and never does",
                   w->items[k].spec.order);
@@ -274,7 +274,7 @@ static struct titem *level_out(struct world *w)
         if (w->tenant[k])
             (void) plan_tenant_set(w->p, &w->tenants[k]);
     }
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct titem *t = &w->items[k];
 
         if (!t->i)
@@ -290,7 +290,7 @@ static struct titem *level_out(struct world *w)
 /* More come than there is room for. */
 static void add_crowd(struct world *w)
 {
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct titem *t = add_item(w);
 
         if (!t)
@@ -319,7 +319,7 @@ static void do_all(struct world *w)
 /* Nobody runs for longer than that at a time. */
 static void end_some(struct world *w)
 {
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct titem *t = &w->items[k];
 
         if (t->i && plan_state(t->i) == ITEM_RUNNING &&
@@ -341,7 +341,7 @@ static void crowd(struct world *w)
         return;
     order = watched->spec.order;
     bound = w->now + w->policy.patience_ms + watched->i->run_ms +
-            (uint64_t) ITEMS * 3 * LONGEST;
+            (uint64_t) w->size.items * 3 * LONGEST;
     while (!w->said[0]) {
         leave_all(w);
         do_all(w);
@@ -365,14 +365,16 @@ static bool run(uint64_t seed)
     size_t pos = 0;
 
     w.rows = map_new();
+    w.size = seed % 16 == 6 ? WIDE : SMALL;
+    w.plain = seed % 32 == 6;
     draw_policy(&w);
     if (seed % 16 == 5)
         teach(&w);
-    for (unsigned k = 0; k < 4; k++)
+    for (unsigned k = 0; k < (seed % 16 == 6 ? 4 * NODES : 4); k++)
         add_node(&w);
     for (unsigned k = 0; k < 3; k++)
         set_tenant(&w);
-    for (w.step = 0; w.step < STEPS && !w.said[0]; w.step++) {
+    for (w.step = 0; w.step < w.size.steps && !w.said[0]; w.step++) {
         step(&w);
         check(&w);
     }

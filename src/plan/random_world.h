@@ -14,7 +14,7 @@
  * it, and random changes of it.  Included once.
  */
 enum {
-    NODES = 6, DEVICES = 4, TENANTS = 4, ITEMS = 24, PARTS = 2, STEPS = 40,
+    NODES = 24, DEVICES = 4, TENANTS = 4, ITEMS = 64, PARTS = 2,
     DEFAULT_PLANS = 1000, WINDOWS = 2,
     LONGEST = 300000,                  /* a run in a crowd, ms */
     STAGED = 7000000,                  /* worlds from that seed on have nodes
@@ -53,8 +53,19 @@ struct twindow {
     uint64_t from, to;
 };
 
+/* Most worlds are small, as what goes wrong at all goes wrong there; in others
+ * there are more nodes than the plan looks at one by one at every change.
+ */
+struct size {
+    unsigned nodes, devices, items, steps;
+};
+static const struct size SMALL = { 6, DEVICES, 24, 40 };
+static const struct size WIDE = { NODES, 1, ITEMS, 160 };
+
 struct world {
     struct plan *p;
+    struct size size;
+    bool plain;                        /* no turns, moves and reservations */
     uint64_t seed, random, now, order;
     struct policy policy;
     struct tnode nodes[NODES];
@@ -155,6 +166,12 @@ static void draw_policy(struct world *w)
     }
     if (w->seed >= STAGED && draw(w, 8) > 0)
         y->lookahead_ms = 10000 * draw(w, 30);
+    if (w->plain) {
+        y->turns = TURNS_OFF;
+        y->move = false;
+        y->reservations = 0;
+        y->nmodels = 0;
+    }
     plan_set_policy(w->p, y);
 }
 
@@ -169,7 +186,7 @@ static void teach(struct world *w)
 
 static void add_node(struct world *w)
 {
-    uint64_t k = draw(w, NODES);
+    uint64_t k = draw(w, w->size.nodes);
     struct tnode *t = &w->nodes[k];
 
     if (t->n)
@@ -177,7 +194,7 @@ static void add_node(struct world *w)
     *t = (struct tnode) {
         .model = (unsigned) draw(w, 2), .pool = (unsigned) draw(w, 2),
         .domain = (unsigned) draw(w, 3), .label = (unsigned) draw(w, 2),
-        .devices = (uint32_t) draw(w, DEVICES + 1), .cpus = 4 + draw(w, 12),
+        .devices = (uint32_t) draw(w, w->size.devices + 1), .cpus = 4 + draw(w, 12),
         .memory = (64 + draw(w, 256)) * GIB, .open = draw(w, 8) > 0,
         .gpu_memory = (draw(w, 4) ? 80 : 40) * GIB,
         .suspends = draw(w, 4) > 0,
@@ -218,7 +235,7 @@ static void begin_again(struct world *w, struct titem *t)
 /* The node is lost with all that is there, as without a word. */
 static void lose_node(struct world *w, struct tnode *t)
 {
-    for (unsigned k = 0; k < ITEMS; k++) {
+    for (unsigned k = 0; k < w->size.items; k++) {
         struct titem *i = &w->items[k];
 
         if (!is_on(i, t->n))
@@ -245,7 +262,7 @@ static void lose_node(struct world *w, struct tnode *t)
 
 static void change_node(struct world *w)
 {
-    struct tnode *t = &w->nodes[draw(w, NODES)];
+    struct tnode *t = &w->nodes[draw(w, w->size.nodes)];
     uint64_t what = draw(w, 4);
     uint32_t d;
 
@@ -306,7 +323,7 @@ static void set_window(struct world *w)
         v->there = false;
         return;
     }
-    v->node = (unsigned) draw(w, NODES);
+    v->node = (unsigned) draw(w, w->size.nodes);
     if (!w->nodes[v->node].n || (tenant >= 0 && !w->tenant[tenant]))
         return;
     *v = (struct twindow) {
@@ -344,7 +361,7 @@ static void draw_part(struct world *w, struct titem *t, struct plan_part *q)
 /* Or NULL: the place is taken. */
 static struct titem *add_item(struct world *w)
 {
-    struct titem *t = &w->items[draw(w, ITEMS)];
+    struct titem *t = &w->items[draw(w, w->size.items)];
     uint64_t tenant = draw(w, TENANTS);
 
     if (t->i || !w->tenant[tenant])
@@ -436,7 +453,7 @@ static void change_runner(struct world *w, struct titem *t)
 
 static void change_item(struct world *w)
 {
-    struct titem *t = &w->items[draw(w, ITEMS)];
+    struct titem *t = &w->items[draw(w, w->size.items)];
 
     if (!t->i)
         return;

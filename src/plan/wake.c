@@ -110,9 +110,55 @@ static bool is_good(const struct plan *p, const struct plan_node *n)
     return false;
 }
 
+/* Could anybody be made to go for it, for its priority or its tenant's quota? */
+static bool may_evict(const struct plan *p, const struct queue *q)
+{
+    const struct rooms *r = p->rooms;
+
+    return q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
+           r->nsets > 0 &&
+           (r->sets[0].priority < q->priority ||
+            tenant_within_quota(q->tenant, q->shape->gpu_milli));
+}
+
+/* Would a rank have enough on the node if those went? */
+static bool may_clear(const struct plan *p, const struct queue *q,
+                      const struct plan_node *n)
+{
+    const struct plan_item *head = keyed_top(&q->items);
+    struct ask a;
+
+    if (!may_evict(p, q) || !room_own_node(head, n))
+        return false;
+    a = victim_ask(p, head);
+    a.turn = UINT32_MAX;
+    for (uint32_t k = 0; k < q->shape->nparts; k++) {
+        const struct part *t = &q->shape->parts[k];
+
+        if (need_matches_node(n, t) && place_family(n->family, t) &&
+            victim_enough(&a, n, t))
+            return true;
+    }
+    return false;
+}
+
+/* Room on the node helps those of the shape who fit there, and those for whom
+ * others there may be made to go; for a turn they are asked at another time (see
+ * line_chance).  Who was kept from room by a promise may be short enough for it
+ * by what was learned from an end.
+ */
+static void wake_shape(struct plan *p, struct shape *s,
+                       const struct plan_node *n, bool good)
+{
+    if (place_helps(p, n, s) || (s->denied > 0 && !is_large(p)))
+        line_open(s, good);
+    for (struct queue *q = s->queues; q && !is_large(p); q = q->next)
+        if (may_clear(p, q, n))
+            line_unpark(p, q);
+}
+
 /* Where moves can join what is free, room anywhere helps who needs no more
- * than is free in all.  In a small pool all look again: room beside somebody
- * who may be made to go helps, too.
+ * than is free in all.  In a small pool all look again.
  */
 void line_room(struct plan *p, const struct plan_node *n)
 {
@@ -128,8 +174,8 @@ void line_room(struct plan *p, const struct plan_node *n)
             continue;
         if (!n || joined || p->pool->live <= SMALL_POOL) {
             wake_all(p, s);
-        } else if (place_helps(p, n, s)) {
-            line_open(s, good);
+        } else {
+            wake_shape(p, s, n, good);
         }
     }
     if (n)
@@ -154,16 +200,34 @@ bool line_lacks_memory(const struct plan *p, const struct plan_item *i)
     return p->pool->live <= SMALL_POOL;
 }
 
+/* Nobody is promised anything when it looks for that reason alone. */
+static void wake_set(struct plan *p, struct shape *s)
+{
+    for (struct queue *q = s->queues; q; q = q->next)
+        if (may_evict(p, q))
+            line_unpark(p, q);
+    if (!s->open || s->denied > 0) {
+        line_open(s, false);
+        s->again = true;
+    }
+}
+
 /* There is less room.  Ranks, and those that move, go one by one where each is
  * best, so that several may fit now that a worse choice is gone.
  */
 void line_took(struct plan *p)
 {
-    bool moves = room_moves(p);
+    bool small = p->pool->live <= SMALL_POOL;
+    bool moves = small && room_moves(p);
 
-    for (uint32_t k = 0; p->pool->live <= SMALL_POOL && k < p->nshapes; k++)
-        if (moves || !p->shapes[k]->simple)
-            wake_all(p, p->shapes[k]);
+    for (uint32_t k = 0; !is_large(p) && k < p->nshapes; k++) {
+        struct shape *s = p->shapes[k];
+
+        if (moves || (small && !s->simple))
+            wake_all(p, s);
+        else if (!s->simple && s->queues)
+            wake_set(p, s);
+    }
 }
 
 /* Those with a rank that has no device look again. */
@@ -219,11 +283,26 @@ void line_tick(struct plan *p)
     wake_fair(p);
 }
 
+/* What is guaranteed to them may be had from others now. */
+static void wake_guaranteed(struct plan *p)
+{
+    for (uint32_t k = 0; k < p->nshapes; k++) {
+        const struct shape *s = p->shapes[k];
+
+        for (struct queue *q = s->queues; q; q = q->next)
+            if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
+                tenant_within_quota(q->tenant, s->gpu_milli))
+                line_unpark(p, q);
+    }
+}
+
 void line_tenant(struct plan *p, struct plan_tenant *t)
 {
     (void) t;
     if (p->fair && p->pool->live <= SMALL_POOL)
         wake_fair(p);
+    else if (p->fair && p->policy.reclaim && !is_large(p))
+        wake_guaranteed(p);
     for (uint32_t k = 0; p->line->barred > 0 && k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
 
