@@ -2,6 +2,7 @@
 #include "plan/paper.h"
 #include "plan/pool.h"
 #include "plan/reserve.h"
+#include "plan/room.h"
 #include "plan/stage.h"
 
 #include "base/mem.h"
@@ -15,7 +16,8 @@
  * the STAGE_NODES nodes where that may be first, those of which nothing is
  * promised to others.  So a node has no more staged than its devices will do
  * for.  One with several ranks is staged where it was promised a place, when
- * that time is near; before, where all its ranks will be is not known.  After all
+ * that time is near; before, where all its ranks will be is not known.  Whoever
+ * others were told to leave for is staged on their places at once.  After all
  * of these come those who do not wait yet but are expected within the look-ahead
  * (plan_expect), where there is room now or near an end.
  *
@@ -292,6 +294,15 @@ static bool kept_for(const struct stage *s)
            memcmp(r->places, s->places, s->nplaces * sizeof(*s->places)) == 0;
 }
 
+static bool claims(const struct plan *p, const struct plan_item *i)
+{
+    const struct claim *c = p->rooms->claims;
+
+    while (c && c->claimant != i)
+        c = c->next;
+    return c;
+}
+
 /* Is there still an end in view that makes room for it? */
 static bool in_view(struct plan *p, const struct stage *s)
 {
@@ -302,6 +313,8 @@ static bool in_view(struct plan *p, const struct stage *s)
             return false;
     if (s->item->state == ITEM_HELD)
         return p->now_ms < s->item->near_ms + p->policy.lookahead_ms;
+    if (claims(p, s->item))
+        return true;
     if (s->item->reserved || !s->item->shape->simple)
         return kept_for(s);
     return fits_then(p, s->places[0].node, s->item, s, false, &place);
@@ -345,15 +358,24 @@ static bool opens_soon(const struct plan_place *at)
 }
 
 /* Can the k-th rank of it be staged there, with all before it? */
-static bool may_stand(const struct reservation *r, uint32_t k)
+static bool may_stand(const struct plan_item *i,
+                      const struct plan_place *places, uint32_t k)
 {
-    const struct plan_node *n = r->places[k].node;
+    const struct plan_node *n = places[k].node;
     uint64_t memory = 0;
 
     for (uint32_t m = 0; m <= k; m++)
-        if (r->places[m].node == n)
-            memory += r->item->shape->parts[r->places[m].part].need.memory;
-    return n->stages && has_slot(n) && has_memory(n, memory, NULL);
+        if (places[m].node == n)
+            memory += i->shape->parts[places[m].part].need.memory;
+    return n->stages && n->open && n->nstaged < n->ndevices &&
+           has_memory(n, memory, NULL);
+}
+
+/* Its places are known: may it be staged, of itself? */
+static bool may_stage(const struct plan_item *i)
+{
+    return i->state == ITEM_WAITING && i->stagings < STAGE_TIMES && !i->cold &&
+           i->shape->gpu_milli > 0;
 }
 
 /* All places of a promise are known: it is staged when its time is near, or
@@ -364,14 +386,29 @@ static bool stage_promised(struct plan *p, struct plan_decision *ret)
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
         const struct plan_item *i = r->item;
-        bool will = i->state == ITEM_WAITING && i->stagings < STAGE_TIMES &&
-                    i->shape->gpu_milli > 0 && !i->cold;
+        bool will = may_stage(i);
         bool soon = r->start_ms <= p->now_ms + p->policy.lookahead_ms;
 
         for (uint32_t m = 0; will && m < r->nplaces; m++)
-            will = may_stand(r, m) && (soon || opens_soon(&r->places[m]));
+            will = r->places[m].node->leaving == 0 &&
+                   may_stand(i, r->places, m) &&
+                   (soon || opens_soon(&r->places[m]));
         if (will)
             return stage_at(p, r->item, r->places, r->nplaces, ret);
+    }
+    return false;
+}
+
+/* Somebody leaves for it, which takes a while. */
+static bool stage_claimed(struct plan *p, struct plan_decision *ret)
+{
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        bool will = c->nvictims > 0 && !c->loose && may_stage(c->claimant);
+
+        for (uint32_t k = 0; will && k < c->nplaces; k++)
+            will = may_stand(c->claimant, c->places, k);
+        if (will)
+            return stage_at(p, c->claimant, c->places, c->nplaces, ret);
     }
     return false;
 }
@@ -498,7 +535,7 @@ bool stage_next(struct plan *p, struct plan_decision *ret)
         return g->due.count > 0 &&
                unstage(((struct stage *) keyed_top(&g->due))->item, ret);
     stage_settle(p);
-    if (unstage_due(p, ret) || stage_promised(p, ret))
+    if (unstage_due(p, ret) || stage_claimed(p, ret) || stage_promised(p, ret))
         return true;
     if ((g->near.count > 0 || g->due.count > 0) && stage_first(p, ret))
         return true;

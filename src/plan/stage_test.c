@@ -223,6 +223,36 @@ static void test_told(void)
     plan_free(b->p);
 }
 
+/* Whoever others leave for is staged while they do. */
+static void test_claimed(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *high;
+    struct plan_node *n;
+    struct plan_decision d;
+    struct err err = { 0 };
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    low = BED(.milli = 1000, .yield = YIELD_CHECKPOINT);
+    bed_run(b);
+    bed_wait(b, 6 * MINUTE);
+    high = BED(.milli = 1000, .priority = 1, .yield = YIELD_NEVER);
+    ok(plan_next(b->p, &d) && d.what == PLAN_EVICT && d.item == low,
+       "one is to leave");
+    plan_leaving(b->p, low, high);
+    ok(plan_next(b->p, &d) && d.what == PLAN_STAGE && d.item == high &&
+       d.places[0].node == n, "the other is staged there");
+    ok(plan_staged(b->p, high, d.places, d.nplaces, &err) == 0 &&
+       !plan_next(b->p, &d), "and that is all");
+    plan_tick(b->p, plan_now(b->p) + 10 * MINUTE);
+    ok(!plan_next(b->p, &d) && staged(high, n), "for as long as it takes");
+    plan_left(b->p, low, false, 0);
+    bed_run(b);
+    ok(bed_runs(high) && n->nstaged == 0, "it starts");
+    plan_free(b->p);
+}
+
 /* The next is not ready before the first has ended. */
 static void test_expected(void)
 {
@@ -274,6 +304,7 @@ int main(void)
     test_order();
     test_none();
     test_told();
+    test_claimed();
     test_expected();
     return tap_done();
 }
