@@ -170,45 +170,48 @@ struct plan_tenant {
 /* No time told by others is more: line.c has it beside other things in a word. */
 #define ITEM_MS_MAX ((UINT64_C(1) << 54) - 1)
 
+/* What heaps, timers and the search for victims touch comes first: of a million
+ * items that is all that is looked at of most.
+ */
 struct plan_item {
-    struct plan_item *next, *prev;     /* in plan.all */
-    struct shape *shape;
-    struct shape *whole;               /* suspended: what it began with, if it
-                                          goes on with other ranks; or NULL */
-    struct plan_tenant *tenant;
-    void *owner;
+    uint32_t slot;                     /* in its queue's heap */
+    uint32_t timer_slot;               /* in plan.timers[timer_of] */
+    uint32_t room_slot;                /* room.c: in a set, or 0 */
     int16_t priority;
     uint8_t state, yield;              /* enum plan_state, plan_yield */
     uint8_t level;
     bool promoted;                     /* past its patience */
     bool urgent;                       /* its deadline is near */
-    uint8_t stagings;                  /* stage.c: in this wait */
-    float progress;
-    uint64_t order, ready_ms, deadline_ms, urgent_ms, below_ms;
+    uint8_t timer_of;
+    uint32_t nplaces;
+    struct plan_place *places;         /* while it holds any; suspended: where */
+    struct shape *shape;
+    struct plan_tenant *tenant;
+    struct queue *queue;               /* in line there, or NULL */
+    uint64_t order, since_ms;          /* it runs, or waits, since then */
+    uint64_t held_milli;               /* devices, while it holds any */
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
-    uint64_t since_ms;                 /* it runs, or waits */
-    bool resumes;                      /* it was suspended when it started */
-    uint64_t off_ms;                   /* ... which took so long */
+    uint64_t ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t look_ms;                  /* it waits for a better device, and looks
                                           again then; 0: it does not */
-    uint64_t held_milli;               /* devices, while it holds any */
-    uint64_t bytes;
     struct predict_sig sig;
-    struct queue *queue;               /* in line there, or NULL */
-    uint32_t slot;                     /* in its queue's heap */
-    uint32_t timer_slot;               /* in plan.timers[timer_of] */
-    uint8_t timer_of;
-    uint32_t run_slot;                 /* in plan.running, when running */
-    uint32_t room_slot;                /* room.c: in a set, or 0 */
-    struct plan_item *claimant;        /* it leaves for that one, or NULL */
+    float progress;
+    uint8_t stagings;                  /* stage.c: in this wait */
+    bool resumes;                      /* it was suspended when it started */
     bool picked;                       /* search.c: a victim on paper */
     bool cold;                         /* never staged */
-    struct plan_place *places;         /* while it holds any; suspended: where */
-    uint32_t nplaces;
+    uint64_t off_ms;                   /* resumes: which took so long */
+    uint64_t bytes;
+    uint32_t run_slot;                 /* in plan.running, when running */
     uint32_t look_slot;                /* stage.c: while it runs or is expected */
     uint64_t near_ms;                  /* it may end, is to be ready, then; or 0 */
+    void *owner;
+    struct plan_item *claimant;        /* it leaves for that one, or NULL */
     struct stage *stage;               /* where it stands ready, or NULL */
     struct reservation *reserved;      /* for it, or NULL */
+    struct shape *whole;               /* suspended: what it began with, if it
+                                          goes on with other ranks; or NULL */
+    struct plan_item *next, *prev;     /* in plan.all */
 };
 
 /* ---- promises: reservations, earmarks for a claimant, windows ---- */
