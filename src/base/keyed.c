@@ -5,6 +5,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static inline uint32_t *slot_of(const struct keyed *h, void *item)
+{
+    return (uint32_t *) (void *) ((char *) item + h->slot);
+}
+
 static inline bool before(const struct keyed *h, const struct keyed_entry *a,
                           const struct keyed_entry *b)
 {
@@ -25,7 +30,7 @@ static inline void put(struct keyed *h, uint32_t at,
                        const struct keyed_entry *e)
 {
     h->list[at] = *e;
-    *h->slot(e->item) = at + 1;
+    *slot_of(h, e->item) = at + 1;
 }
 
 static void rise(struct keyed *h, uint32_t at, const struct keyed_entry *e)
@@ -72,7 +77,7 @@ static void settle(struct keyed *h, uint32_t at, const struct keyed_entry *e)
 void keyed_set(struct keyed *h, void *item, uint64_t key, uint64_t second)
 {
     struct keyed_entry e = { { key, second }, item };
-    uint32_t slot = *h->slot(item);
+    uint32_t slot = *slot_of(h, item);
 
     if (slot > 0) {
         assert(slot <= h->count && h->list[slot - 1].item == item);
@@ -88,13 +93,13 @@ void keyed_set(struct keyed *h, void *item, uint64_t key, uint64_t second)
 
 void keyed_remove(struct keyed *h, void *item)
 {
-    uint32_t slot = *h->slot(item);
+    uint32_t slot = *slot_of(h, item);
     struct keyed_entry last;
 
     if (slot == 0)
         return;
     assert(slot <= h->count && h->list[slot - 1].item == item);
-    *h->slot(item) = 0;
+    *slot_of(h, item) = 0;
     last = h->list[--h->count];
     if (last.item != item)
         settle(h, slot - 1, &last);

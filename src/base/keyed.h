@@ -16,7 +16,8 @@ struct keyed_entry {
 };
 
 struct keyed {
-    uint32_t *(*slot)(void *item);     /* its place, from 1; 0: in none */
+    size_t slot;                       /* where in an item its place stands, a
+                                          uint32_t, from 1; 0: in none */
     /* Where both numbers are equal: a strict order.  NULL: they never are. */
     bool (*before)(const void *a, const void *b);
     struct keyed_entry *list;          /* KEYED_BELOW under each */

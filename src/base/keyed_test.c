@@ -33,7 +33,9 @@ static uint32_t drain(struct keyed *h)
 
 static void test_order(void)
 {
-    struct keyed h = { .before = thing_before, .slot = thing_slot };
+    struct keyed h = {
+        .before = thing_before, .slot = offsetof(struct thing, slot),
+    };
     struct thing things[THINGS];
 
     fill(&h, things);
@@ -44,7 +46,9 @@ static void test_order(void)
 
 static void test_middle(void)
 {
-    struct keyed h = { .before = thing_before, .slot = thing_slot };
+    struct keyed h = {
+        .before = thing_before, .slot = offsetof(struct thing, slot),
+    };
     struct thing things[THINGS];
 
     fill(&h, things);
@@ -58,7 +62,7 @@ static void test_middle(void)
 
 static void test_change(void)
 {
-    struct keyed h = { .slot = thing_slot };
+    struct keyed h = { .slot = offsetof(struct thing, slot) };
     struct thing things[THINGS];
 
     for (uint32_t i = 0; i < THINGS; i++) {

@@ -100,14 +100,10 @@ static uint64_t item_level(struct plan *p, struct plan_item *i)
 
 /* ---- timers ---- */
 
-static uint32_t *timer_slot(void *item)
-{
-    return &((struct plan_item *) item)->timer_slot;
-}
-
 void items_init(struct plan *p)
 {
-    p->timers[0].slot = p->timers[1].slot = timer_slot;
+    p->timers[0].slot = p->timers[1].slot =
+        offsetof(struct plan_item, timer_slot);
 }
 
 /* UINT64_MAX: no more.  Those that run are few and change often: they stand

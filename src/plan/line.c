@@ -99,11 +99,6 @@ static bool items_before(const void *a, const void *b)
     return rank_before(a, b);
 }
 
-static uint32_t *item_slot(void *item)
-{
-    return &((struct plan_item *) item)->slot;
-}
-
 static bool queue_before(const void *a, const void *b)
 {
     const struct queue *x = a, *y = b;
@@ -111,14 +106,11 @@ static bool queue_before(const void *a, const void *b)
     return rank_before(x->items.list[0].item, y->items.list[0].item);
 }
 
-static uint32_t *queue_slot(void *queue)
-{
-    return &((struct queue *) queue)->slot;
-}
-
 void line_queues(struct keyed *ret)
 {
-    *ret = (struct keyed) { .before = queue_before, .slot = queue_slot };
+    *ret = (struct keyed) {
+        .before = queue_before, .slot = offsetof(struct queue, slot),
+    };
 }
 
 static void add_item(struct queue *q, struct plan_item *i)
@@ -269,7 +261,9 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->priority = i->priority;
     q->level = level_of(i);
     q->hopes = i->look_ms > 0;
-    q->items = (struct keyed) { .before = items_before, .slot = item_slot };
+    q->items = (struct keyed) {
+        .before = items_before, .slot = offsetof(struct plan_item, slot),
+    };
     q->bench = r->bench;
     q->bench->count++;
     q->row = r;

@@ -48,11 +48,6 @@ bool room_moves(const struct plan *p)
 
 /* ---- who runs, by priority, level and tenant ---- */
 
-static uint32_t *room_slot(void *item)
-{
-    return &((struct plan_item *) item)->room_slot;
-}
-
 /* Whose go first: the lowest priority, then the latest level. */
 static int set_order(const struct running_set *s, const struct plan_item *i,
                      uint8_t level)
@@ -134,7 +129,7 @@ static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
                 (r->nsets++ - at) * sizeof(*r->sets));
         r->sets[at] = (struct running_set) {
             .priority = i->priority, .level = level, .tenant = i->tenant,
-            .items = { .slot = room_slot },
+            .items = { .slot = offsetof(struct plan_item, room_slot) },
         };
     }
     keyed_set(&r->sets[at].items, i, UINT64_MAX - i->since_ms,

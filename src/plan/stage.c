@@ -26,36 +26,21 @@
  */
 static const double EARLY = 0.1;
 
-static uint32_t *look_slot(void *item)
-{
-    return &((struct plan_item *) item)->look_slot;
-}
-
-static uint32_t *near_slot(void *node)
-{
-    return &((struct plan_node *) node)->near_slot;
-}
-
 static bool near_before(const void *a, const void *b)
 {
     return strcmp(((const struct plan_node *) a)->name,
                   ((const struct plan_node *) b)->name) < 0;
 }
 
-static uint32_t *due_slot(void *stage)
-{
-    return &((struct stage *) stage)->slot;
-}
-
 void stage_init(struct plan *p)
 {
     struct stager *g = p->stager = mem_new(sizeof(*p->stager));
 
-    g->looks.slot = look_slot;
-    g->near.slot = near_slot;
+    g->looks.slot = offsetof(struct plan_item, look_slot);
+    g->near.slot = offsetof(struct plan_node, near_slot);
     g->near.before = near_before;
-    g->due.slot = due_slot;
-    g->expected.slot = look_slot;
+    g->due.slot = offsetof(struct stage, slot);
+    g->expected.slot = offsetof(struct plan_item, look_slot);
 }
 
 void stage_free(struct plan *p)
