@@ -410,6 +410,8 @@ int plan_window_set(struct plan *p, const struct plan_window *w,
         return err_set(err, EINVAL, "window '%.60s': expected a name, a node "
                        "and an end after its beginning", w->name);
     plan_window_remove(p, w->name);
+    if (w->to_ms <= p->now_ms)
+        return 0;                      /* it is over */
     made = mem_new(sizeof(*made));
     memcpy(made->name, w->name, sizeof(made->name) - 1);
     made->tenant = w->tenant;

@@ -217,6 +217,10 @@ static void test_window(void)
     plan_window_remove(b->p, "demo");
     bed_run(b);
     ok(bed_runs(i) && n->promised == 0, "and may be removed");
+    w.from_ms = 0;
+    w.to_ms = plan_now(b->p);
+    ok(plan_window_set(b->p, &w, &err) == 0 && n->promised == 0,
+       "one that is over keeps nothing");
     plan_free(b->p);
 }
 
