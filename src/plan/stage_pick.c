@@ -357,13 +357,19 @@ static bool opens_soon(const struct plan_place *at)
     return true;
 }
 
-/* Can the k-th rank of it be staged there, with all before it? */
+/* Can the k-th rank of it be staged there, with all before it?  Devices may have
+ * closed since it was promised them.
+ */
 static bool may_stand(const struct plan_item *i,
                       const struct plan_place *places, uint32_t k)
 {
-    const struct plan_node *n = places[k].node;
+    const struct plan_place *at = &places[k];
+    const struct plan_node *n = at->node;
     uint64_t memory = 0;
 
+    for (uint32_t d = 0; d < at->ndevices; d++)
+        if (!n->devices[at->device[d]].open)
+            return false;
     for (uint32_t m = 0; m <= k; m++)
         if (places[m].node == n)
             memory += i->shape->parts[places[m].part].need.memory;

@@ -296,8 +296,34 @@ static void test_expected(void)
     plan_free(b->p);
 }
 
+/* What was promised may close before that time comes. */
+static void test_promised_closed(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *runs, *wide;
+    struct plan_decision d;
+    struct plan_node *n;
+
+    open_bed(b);
+    n = ready_node(b, "n", 2, 1024);
+    runs = add(b, 1000, 1, 0);
+    bed_run(b);
+    wide = add(b, 2000, 1, 0);
+    wide->promoted = true;
+    promise_for(b->p, wide);
+    ok(bed_runs(runs) && wide->reserved, "one is promised both devices");
+    plan_device_open(b->p, n, 1, false);
+    plan_tick(b->p, promise_start_ms(b->p, wide) - MINUTE / 2);
+    ok(!plan_next(b->p, &d), "it is not staged on a closed one");
+    plan_device_open(b->p, n, 1, true);
+    ok(plan_next(b->p, &d) && d.what == PLAN_STAGE && d.item == wide,
+       "but when that is open");
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_promised_closed();
     test_stage();
     test_memory();
     test_wrong();
