@@ -750,6 +750,16 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [[ "$output" = "weir sim run: --policy '': there are fifo,"* ]]
     run -2 sim --policy fifo --muri
     [ "$output" = "weir sim run: --muri is for srtf, srsf and las, not for fifo" ]
+    printf 'weir: 1\nkind: policy\nmodels:\n- {model: q, rating: 4}\n' >"$T/rules.yaml"
+    run -0 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8:q+1x8:s --policy weir --rules "$T/rules.yaml" -o json
+    [[ "$output" = *'"avg_jct_s": 15.0'* ]]
+    run -2 sim --policy srtf --muri --rules "$T/rules.yaml"
+    [ "$output" = "weir sim run: --muri has rules of its own" ]
+    printf 'weir: 1\nkind: policy\nburst_margin: much\n' >"$T/rules.yaml"
+    run -3 sim --policy weir --rules "$T/rules.yaml"
+    [[ "$output" = *"rules.yaml:3:15: burst_margin: expected a number from -10 to 10, got 'much'" ]]
+    run -2 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8:q+1x4:s --policy weir
+    [[ "$output" = *"as many GPUs each and are one cluster" ]]
     run -2 "$WEIR" sim run --trace "$T/none.csv" --nodes 1x8 --policy fifo
     [ "$output" = "weir sim run: there is no file '$T/none.csv' here" ]
     run -2 "$WEIR" sim mixed --duty 0
