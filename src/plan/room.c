@@ -83,7 +83,7 @@ static uint32_t find_set(const struct rooms *r, const struct plan_item *i,
     return low;
 }
 
-static void ripe_add(const struct plan_item *i, uint8_t level)
+static void ripe_add(const struct plan_item *i)
 {
     for (uint32_t k = 0; k < i->nplaces; k++) {
         const struct part *q = &i->shape->parts[i->places[k].part];
@@ -96,7 +96,7 @@ static void ripe_add(const struct plan_item *i, uint8_t level)
         n->ripe[n->nripe++] = (struct ripe) {
             .item = i, .tenant = i->tenant, .cpu_milli = q->need.cpu_milli,
             .gpu_milli = q->need.gpu_milli, .priority = i->priority,
-            .level = level, .lend = victim_lend(i),
+            .level = i->level, .lend = victim_lend(i),
         };
     }
 }
@@ -111,6 +111,17 @@ static void ripe_remove(const struct plan_item *i)
             at++;
         assert(at < n->nripe);
         n->ripe[at] = n->ripe[--n->nripe];
+    }
+}
+
+static void ripe_moved(const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++) {
+        const struct plan_node *n = i->places[k].node;
+
+        for (uint32_t at = 0; at < n->nripe; at++)
+            if (n->ripe[at].item == i)
+                n->ripe[at].level = i->level;
     }
 }
 
@@ -135,7 +146,6 @@ static void set_add(struct plan *p, struct plan_item *i, uint8_t level)
     keyed_set(&r->sets[at].items, i, UINT64_MAX - i->since_ms,
               UINT64_MAX - i->order);
     r->sets[at].milli += i->held_milli;
-    ripe_add(i, level);
 }
 
 static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
@@ -147,7 +157,6 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
     assert(there);
     keyed_remove(&r->sets[at].items, i);
     r->sets[at].milli -= i->held_milli;
-    ripe_remove(i);
     if (r->sets[at].items.count > 0)
         return;
     keyed_free(&r->sets[at].items);
@@ -159,10 +168,13 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
 void room_running(struct plan *p, struct plan_item *i, bool runs)
 {
     if (runs && i->room_slot == 0 && i->yield != YIELD_NEVER &&
-        item_ripe_ms(p, i) <= p->now_ms)
+        item_ripe_ms(p, i) <= p->now_ms) {
         set_add(p, i, i->level);
-    else if (!runs && i->room_slot > 0)
+        ripe_add(i);
+    } else if (!runs && i->room_slot > 0) {
         set_remove(p, i, i->level);
+        ripe_remove(i);
+    }
 }
 
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
@@ -170,6 +182,7 @@ void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
     if (i->room_slot > 0) {
         set_remove(p, i, was);
         set_add(p, i, i->level);
+        ripe_moved(i);
     }
 }
 
