@@ -543,6 +543,15 @@ struct plan_node *plan_node_add(struct plan *p,
     return n;
 }
 
+/* Who counted on what is leaving there looks for another place. */
+static void say_closed(struct plan *p, const struct plan_node *n)
+{
+    if (n->leaving > 0)
+        line_room(p, NULL);
+    else
+        line_took(p);
+}
+
 void plan_node_open(struct plan *p, struct plan_node *n, bool open)
 {
     if (n->open == open)
@@ -556,7 +565,7 @@ void plan_node_open(struct plan *p, struct plan_node *n, bool open)
         pool_gave(p, n);
         line_room(p, n);
     } else {
-        line_took(p);
+        say_closed(p, n);
     }
 }
 
@@ -577,7 +586,7 @@ void plan_device_open(struct plan *p, struct plan_node *n, uint32_t device,
         pool_gave(p, n);
         line_room(p, n);
     } else {
-        line_took(p);
+        say_closed(p, n);
     }
 }
 

@@ -472,8 +472,34 @@ static void test_quota_of_several(void)
     plan_free(b->p);
 }
 
+/* One leaves of itself, and its place would do; then its node closes. */
+static void test_leaving_closed(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *goes, *low, *high;
+    struct policy policy;
+    struct plan_node *n;
+
+    bed_open(b);
+    policy = *plan_policy(b->p);
+    policy.move = false;
+    plan_set_policy(b->p, &policy);
+    n = bed_node(b, "m", 1, false, false);
+    goes = RAN(0, .milli = 1000);
+    (void) bed_node(b, "n", 1, false, false);
+    low = RAN(6 * MINUTE, .milli = 1000);
+    plan_leaving(b->p, goes, NULL);
+    high = BED(.milli = 1000, .priority = 1);
+    ok(nothing(b), "nobody has to go where one is leaving");
+    plan_node_open(b->p, n, false);
+    bed_run(b);
+    ok(bed_runs(high) && !bed_runs(low), "until that place is closed");
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_leaving_closed();
     test_claim_off();
     test_quota_of_several();
     test_priority();
