@@ -143,13 +143,19 @@ void workload_timer(struct world *w, struct workload *wl)
         heap_add(&w->alarms, &wl->timer);
 }
 
+static uint64_t sleeps_ms(const struct world *w)
+{
+    const struct timer *first = heap_top(&w->sleepers);
+
+    return first ? first->due_ms : UINT64_MAX;
+}
+
 /* The next moment at which time alone changes something, or UINT64_MAX. */
 static uint64_t stirs_ms(struct world *w)
 {
-    const struct timer *first = heap_top(&w->sleepers);
-    uint64_t budget = budget_due_ms(w);
+    uint64_t budget = budget_due_ms(w), sleeps = sleeps_ms(w);
 
-    return first && first->due_ms < budget ? first->due_ms : budget;
+    return sleeps < budget ? sleeps : budget;
 }
 
 static void wake_sleepers(struct world *w)
@@ -165,7 +171,7 @@ static void wake_sleepers(struct world *w)
 /* Time passes up to `to_ms`: who has slept long enough gets in line at that
  * very moment, and a budget is used up at its own, so that all comes out the
  * same however often this is called in between.  A clock that leaps over
- * centuries is not followed through every budget of theirs.
+ * years is not followed through every budget of theirs.
  */
 void world_tick(struct world *w, uint64_t to_ms)
 {
@@ -174,7 +180,8 @@ void world_tick(struct world *w, uint64_t to_ms)
 
     sets_sync(w);
     while ((at = stirs_ms(w)) <= to_ms) {
-        bridge_time(w, ++n < STIRS_MAX ? at : to_ms);
+        n += at < sleeps_ms(w);        /* who sleeps does so once */
+        bridge_time(w, n < BUDGETS_MAX ? at : to_ms);
         wake_sleepers(w);
         if (w->nbudgets > 0)
             budgets_look(w);

@@ -26,7 +26,7 @@ struct map;
  */
 enum {
     LOST_MAX = 20,                     /* attempts lost in a row: given up */
-    STIRS_MAX = 100 * 1000,            /* that time alone makes, at once */
+    BUDGETS_MAX = 10 * 1000,           /* periods followed one by one, at once */
     LOST_BACKOFF_MS = 100,             /* after the first; doubles 9 times */
     LIVED_MS = 10 * 1000,              /* an attempt this long breaks the row */
     GEN_STEP = 1000,                   /* past what ran after a backup */
