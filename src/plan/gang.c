@@ -41,11 +41,12 @@ struct scope {
 static void add_stand(struct gang *g, struct plan_node *n)
 {
     const struct search *s = g->s;
+    uint64_t parked = item_parked(s->item, n);
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < s->shape->nparts; k++) {
         uint32_t ranks = place_ranks(s->p, n, &s->shape->parts[k],
-                                     s->o->ignore_closed);
+                                     parked, s->o->ignore_closed);
 
         if (ranks > most)
             most = ranks;
@@ -173,7 +174,7 @@ static uint32_t stands_for(const struct gang *g, const struct scope *c,
         if (!within(c, node))
             continue;
         ranks = place_ranks(s->p, node, &s->shape->parts[part],
-                            s->o->ignore_closed);
+                            item_parked(s->item, node), s->o->ignore_closed);
         if (ranks)
             ret[n++] = (struct stand) { .node = node, .ranks = ranks };
     }

@@ -66,7 +66,7 @@ static uint64_t pool_ranks(const struct plan *p, const struct part *q,
             *ret = c;
         if (c == REASON_NONE)
             ranks += (uint64_t) kind->count *
-                     place_ranks(p, &kind->like, q, true);
+                     place_ranks(p, &kind->like, q, 0, true);
     }
     return ranks;
 }

@@ -88,16 +88,17 @@ static uint32_t unkept(const struct plan *p, const struct plan_node *n,
 }
 
 uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
-                     const struct part *q, bool closed)
+                     const struct part *q, uint64_t more, bool closed)
 {
     uint64_t ranks = UINT32_MAX, devices = 0;
+    uint64_t used = n->memory_held + n->parked;
 
-    if (!place_fits(p, n, q, 0, closed))
+    if (!place_fits(p, n, q, more, closed) || used > n->memory + more)
         return 0;
     if (q->need.cpu_milli)
         ranks = smaller(ranks, n->cpu_free / q->need.cpu_milli);
     if (q->need.memory)
-        ranks = smaller(ranks, n->memory_free / q->need.memory);
+        ranks = smaller(ranks, (n->memory + more - used) / q->need.memory);
     if (q->devices == 0)
         return closed ? (uint32_t) ranks : unkept(p, n, q, (uint32_t) ranks);
     for (uint32_t k = 0; k < n->ndevices; k++)

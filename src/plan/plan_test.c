@@ -128,6 +128,30 @@ static void test_goes_on(bool roams)
     plan_free(b->p);
 }
 
+/* What a gang left in its node's memory is free when it goes on there. */
+static void test_goes_back(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_part part = {
+        .need = { .gpu_milli = 1000, .memory = 500 }, .count = 2, .max = 2,
+    };
+    struct plan_item *gang;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, true, true);
+    gang = plan_add(b->p, &(struct plan_item_spec) {
+        .tenant = b->t, .parts = &part, .nparts = 1, .order = ++b->order,
+        .ready_ms = plan_now(b->p), .bytes = 512,
+    });
+    bed_run(b);
+    ok(bed_runs(gang), "a gang runs");
+    plan_leaving(b->p, gang, NULL);
+    plan_left(b->p, gang, true, 0);
+    bed_run(b);
+    ok(bed_runs(gang), "it finds back beside its own state");
+    plan_free(b->p);
+}
+
 static void test_learns(void)
 {
     struct bed bed, *b = &bed;
@@ -181,6 +205,7 @@ int main(void)
     test_busy();
     test_rank_ends();
     test_hardest_first();
+    test_goes_back();
     test_goes_on(false);
     test_goes_on(true);
     test_learns();

@@ -107,7 +107,7 @@ bool place_fits(const struct plan *p, const struct plan_node *n,
                 const struct part *q, uint64_t more, bool closed);
 /* ... for how many? */
 uint32_t place_ranks(const struct plan *p, const struct plan_node *n,
-                     const struct part *q, bool closed);
+                     const struct part *q, uint64_t more, bool closed);
 /* Fits, is open to the item and not promised away: its place and score. */
 bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
                double *ret_score);
