@@ -581,6 +581,7 @@ bool sim_replays(struct sim *s)
     struct world *w = world_new();
     autojson json_t *rows = json_object();
     autofree char *ours = NULL, *theirs = NULL;
+    struct event e = { 0 };
     const char *name;
     json_t *row;
     bool same = true;
@@ -588,6 +589,11 @@ bool sim_replays(struct sim *s)
     for (size_t i = 0; i < json_array_size(s->journal); i++)
         if (apply_to(s, w, json_array_get(s->journal, i)) < 0)
             fault(s, "replay", s->err.text);
+    /* Time has passed since the last event, and may have brought somebody into
+     * line.  What the world wants next is not asked for here.
+     */
+    if (world_step(w, s->now, &e) > 0)
+        event_clear(&e);
     (void) world_rows(w, keep_row, rows);
     json_object_foreach(s->rows, name, row) {
         const char *b = json_get_str(json_object_get(rows, name), "body", "");
