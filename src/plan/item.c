@@ -158,6 +158,28 @@ static uint64_t item_patience_ms(const struct plan *p,
                                              : p->policy.patience_ms;
 }
 
+enum { PROMOTED_MAX = 20 };
+
+/* Past its patience: how often its wait has doubled since, and once more. */
+static uint8_t promoted_now(const struct plan *p, const struct plan_item *i)
+{
+    uint64_t patience = item_patience_ms(p, i);
+    uint8_t n = 0;
+
+    while (n < PROMOTED_MAX && p->now_ms >= i->since_ms + (patience << n))
+        n++;
+    return n;
+}
+
+/* The first half of the wait, as it was when it doubled last: so time alone
+ * changes this only then, and the item looks again.
+ */
+uint64_t item_due_ms(const struct plan *p, const struct plan_item *i)
+{
+    return i->promoted == 0 ? 0 :
+           i->since_ms + (item_patience_ms(p, i) << i->promoted) / 4;
+}
+
 /* From when on the deadline is near: the predicted time (0.9) and the
  * policy's patience are all that is left.
  */
@@ -190,6 +212,17 @@ uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i)
     return at > i->since_ms ? at : i->since_ms + 1;
 }
 
+/* A stretch lasts for so many times what going off and on costs: turns take a
+ * twentieth of a device's time at most.
+ */
+enum { TURN_COSTS = 20 };
+
+uint64_t item_turn_ms(const struct plan *p, const struct plan_item *i)
+{
+    return i->since_ms +
+           (uint64_t) (p->policy.suspend_cost_s * 1000 * TURN_COSTS);
+}
+
 /* Its level ends with that work; which level it has matters to nobody before
  * it may be asked to leave.
  */
@@ -197,10 +230,14 @@ static uint64_t running_changes_ms(const struct plan *p,
                                    const struct plan_item *i, uint64_t until)
 {
     uint64_t ripe = i->room_slot ? 0 : item_ripe_ms(p, i);
+    uint64_t turn = item_turn_ms(p, i), level;
 
     if (i->yield == YIELD_NEVER)
         return UINT64_MAX;
-    return ripe > p->now_ms ? ripe : work_at_ms(p, i, until);
+    if (ripe > p->now_ms)
+        return ripe;
+    level = work_at_ms(p, i, until);
+    return turn > p->now_ms && turn < level ? turn : level;
 }
 
 static uint64_t waiting_changes_ms(const struct plan *p,
@@ -208,8 +245,8 @@ static uint64_t waiting_changes_ms(const struct plan *p,
 {
     uint64_t at = UINT64_MAX, urgent;
 
-    if (!i->promoted)
-        at = i->since_ms + item_patience_ms(p, i);
+    if (i->promoted < PROMOTED_MAX)
+        at = i->since_ms + (item_patience_ms(p, i) << i->promoted);
     if (!i->urgent) {
         urgent = urgent_ms(p, i);
         at = urgent < at ? urgent : at;
@@ -255,8 +292,7 @@ static void due(struct plan *p, struct plan_item *i)
         return;
     }
     line_remove(p, i);
-    if (p->now_ms >= i->since_ms + item_patience_ms(p, i))
-        i->promoted = true;
+    i->promoted = promoted_now(p, i);
     if (p->now_ms >= urgent_ms(p, i))
         i->urgent = true;
     item_timer(p, i);
@@ -273,7 +309,7 @@ void item_policy(struct plan *p, struct plan_item *i)
         room_running(p, i, true);
     if (item_waits(i)) {
         line_remove(p, i);
-        i->promoted = p->now_ms >= i->since_ms + item_patience_ms(p, i);
+        i->promoted = promoted_now(p, i);
         i->urgent = p->now_ms >= urgent_ms(p, i);
         line_add(p, i);
     }
@@ -294,7 +330,8 @@ static void join(struct plan *p, struct plan_item *i, uint8_t level)
 {
     i->state = i->places ? ITEM_SUSPENDED : i->stage ? ITEM_STAGED
                                                      : ITEM_WAITING;
-    i->promoted = i->urgent = false;
+    i->promoted = 0;
+    i->urgent = false;
     i->stagings = 0;
     if (level)
         i->level = level - 1;

@@ -100,6 +100,11 @@ static uint8_t level_of(double cost)
     return (uint8_t) fmin(fmax(level, 0), LEVEL_LAST);
 }
 
+double predict_cost(uint32_t level)
+{
+    return 1000 * exp2((double) level / LEVELS_TO_TWO);
+}
+
 void level_learn(struct predict *pr, const struct predict_sig *sig, int i)
 {
     struct known *k = i < PREDICT_KEYS ? predict_find(pr, sig->key[i])

@@ -24,7 +24,9 @@
  *     length of the way below it - ready since - order
  *
  * One that has waited past its patience counts as of the first level, and goes
- * before all others of it, the longest ready first.
+ * before all others of it; before that one who has waited twice as long, and so
+ * on.  Among those who have waited about as long the widest goes first: the
+ * narrow ones find holes beside it, and it finds none beside them.
  *
  * A queue whose head does not fit, and cannot make room, is parked, and out of
  * its bench until something happens that may help it: room on a node that its
@@ -51,13 +53,15 @@ static bool rank_before(const struct plan_item *a, const struct plan_item *b)
     if (level_of(a) != level_of(b))
         return level_of(a) < level_of(b);
     if (a->promoted != b->promoted)
-        return a->promoted;
+        return a->promoted > b->promoted;
     if (a->urgent != b->urgent)
         return a->urgent;
     if (a->urgent && a->deadline_ms != b->deadline_ms)
         return a->deadline_ms < b->deadline_ms;
     if (!a->promoted && a->below_ms != b->below_ms)
         return a->below_ms > b->below_ms;
+    if (a->promoted && a->shape->gpu_milli != b->shape->gpu_milli)
+        return a->shape->gpu_milli > b->shape->gpu_milli;
     if (a->ready_ms != b->ready_ms)
         return a->ready_ms < b->ready_ms;
     return a->order < b->order;
@@ -83,10 +87,13 @@ static uint64_t rank_key(const struct plan_item *i)
 
     if (i->urgent)
         low = i->deadline_ms;
-    else if (!i->promoted)
+    else if (i->promoted)
+        low = ITEM_MS_MAX - i->shape->gpu_milli;
+    else
         low = ITEM_MS_MAX - i->below_ms;
-    return (uint64_t) level_of(i) << 56 | (uint64_t) !i->promoted << 55 |
-           (uint64_t) !i->urgent << 54 | low;
+    return (uint64_t) level_of(i) << 56 |
+           (uint64_t) (UINT8_MAX - i->promoted) << 48 |
+           (uint64_t) !i->urgent << 47 | low;
 }
 
 static uint64_t rank_second(const struct plan_item *i)

@@ -67,6 +67,27 @@ static void test_patience(void)
     plan_free(b->p);
 }
 
+/* Of those that wait about as long the widest; before it who waits twice as
+ * long.
+ */
+static void test_wide_first(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *narrow, *wide;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 2, false, false);
+    narrow = BED(.milli = 1000);
+    plan_tick(b->p, plan_now(b->p) + 9 * MINUTE);
+    wide = BED(.milli = 2000);
+    next_is(b, narrow, "who was ready first");
+    plan_tick(b->p, plan_now(b->p) + 10 * MINUTE);
+    next_is(b, wide, "the wider one, past their patience");
+    plan_tick(b->p, plan_now(b->p) + MINUTE);
+    next_is(b, narrow, "who has waited for twice that");
+    plan_free(b->p);
+}
+
 static void test_deadline(void)
 {
     struct bed bed, *b = &bed;
@@ -229,6 +250,7 @@ int main(void)
 {
     test_order();
     test_patience();
+    test_wide_first();
     test_deadline();
     test_fair();
     test_not_fair();

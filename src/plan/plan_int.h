@@ -168,7 +168,7 @@ struct plan_tenant {
 /* ---- items ---- */
 
 /* No time told by others is more: line.c has it beside other things in a word. */
-#define ITEM_MS_MAX ((UINT64_C(1) << 54) - 1)
+#define ITEM_MS_MAX ((UINT64_C(1) << 47) - 1)
 
 /* What heaps, timers and the search for victims touch comes first: of a million
  * items that is all that is looked at of most.
@@ -180,7 +180,8 @@ struct plan_item {
     int16_t priority;
     uint8_t state, yield;              /* enum plan_state, plan_yield */
     uint8_t level;
-    bool promoted;                     /* past its patience */
+    uint8_t promoted;                  /* past its patience; 2: past twice
+                                          that, 3: past four times ... */
     bool urgent;                       /* its deadline is near */
     uint8_t timer_of;
     uint32_t nplaces;
@@ -495,6 +496,12 @@ void item_policy(struct plan *p, struct plan_item *i);   /* it has changed */
 /* It waits for a better device, and looks again then. */
 void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms);
 uint64_t item_ripe_ms(const struct plan *p, const struct plan_item *i);
+/* ... for a turn. */
+uint64_t item_turn_ms(const struct plan *p, const struct plan_item *i);
+/* Who has held its place since then has had its turn, as one that waits past
+ * its patience sees it; 0: nobody.
+ */
+uint64_t item_due_ms(const struct plan *p, const struct plan_item *i);
 /* It is suspended and goes on with the ranks that it has, not with those that
  * it began with: some may have ended, and an elastic one may have had more.
  */

@@ -59,6 +59,8 @@ enum {
 };
 uint32_t predict_level(const struct predict *pr, const struct predict_sig *sig,
                        uint64_t work, uint64_t *ret_until);
+/* Device-ms that one more end of that level is expected to cost. */
+double predict_cost(uint32_t level);
 
 /* How good it is: share of ends below the guessed low, mid and high quantile,
  * and the median of |mid - actual| / actual.

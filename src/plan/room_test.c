@@ -272,6 +272,66 @@ static void test_no_turn_for_an_equal(void)
     plan_free(b->p);
 }
 
+/* Who went on just now is left alone for 20 times what that cost. */
+static void test_turn_lasts(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *had, *fresh;
+
+    bed_open(b);
+    bed_teach(b, "x", 10 * MINUTE, 1);
+    (void) bed_node(b, "n", 1, true, true);
+    had = RAN(1000 * MINUTE, .milli = 1000, .like = "x");
+    fresh = BED(.milli = 1000, .like = "x");
+    bed_run(b);
+    ok(bed_runs(fresh) && !bed_runs(had), "it gave way");
+    plan_end(b->p, fresh, true);
+    bed_run(b);
+    ok(bed_runs(had), "and goes on");
+    fresh = BED(.milli = 1000, .like = "x");
+    bed_wait(b, 20 * MINUTE - 1);
+    ok(nothing(b), "for its time");
+    bed_wait(b, 1);
+    ok(bed_runs(fresh) && !bed_runs(had), "and no longer");
+    plan_free(b->p);
+}
+
+/* Past its patience one may ask those who were there for half of its wait. */
+static void test_turn_due(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *wide, *late;
+
+    bed_open(b);
+    bed_teach(b, "x", 1000 * MINUTE, 1);
+    (void) bed_node(b, "n", 2, true, true);
+    (void) RAN(MINUTE, .milli = 1000, .like = "x");
+    wide = BED(.milli = 2000, .like = "x");
+    bed_wait(b, 15 * MINUTE);
+    late = BED(.milli = 1000, .like = "x");
+    bed_run(b);
+    ok(bed_runs(late) && !bed_runs(wide), "one finds a hole beside it");
+    bed_wait(b, 25 * MINUTE - 1);
+    ok(nothing(b), "who came late in its wait stays");
+    bed_wait(b, 1);
+    ok(bed_runs(wide), "until that has doubled");
+    plan_free(b->p);
+}
+
+static void test_no_turn_for_cpus(void)
+{
+    struct bed bed, *b = &bed;
+
+    bed_open(b);
+    bed_teach(b, "x", 10 * MINUTE, 1);
+    (void) bed_node(b, "n", 1, true, false);
+    (void) RAN(1000 * MINUTE, .milli = 1000, .like = "x", .cpus = 64);
+    (void) BED(.cpus = 64);
+    bed_wait(b, 1000 * MINUTE);
+    ok(nothing(b), "no device is left for the CPUs beside it");
+    plan_free(b->p);
+}
+
 /* Two half-full nodes, and one who needs a whole one. */
 static void test_move(void)
 {
@@ -363,7 +423,7 @@ static void test_shared(void)
     (void) bed_node(b, "a", 2, true, true);
     moved = RAN(0, .milli = 500);
     (void) bed_node(b, "b", 1, true, true);
-    bed_wait(b, 10 * MINUTE);
+    bed_wait(b, 20 * MINUTE);
     wide = BED(.milli = 2000, .beside = 250);
     ok(evicts(b, moved, wide, EVICT_TURN, YIELD_SUSPEND), "it moves");
     plan_leaving(b->p, moved, wide);
@@ -510,6 +570,9 @@ int main(void)
     test_quota_kill();
     test_turn();
     test_no_turn_for_an_equal();
+    test_turn_lasts();
+    test_turn_due();
+    test_no_turn_for_cpus();
     test_move();
     test_gang();
     test_earmark();

@@ -51,7 +51,7 @@ struct scorer {
     struct typical **all;
     uint32_t nall, cap;
     uint64_t cpu, milli;               /* of all ranks with devices */
-    double cpu_per_milli;              /* rounded */
+    double cpu_per_milli;              /* rounded; < 0: nothing is known */
     uint32_t ratios;                   /* how often that changed */
     bool changed;                      /* ... since the line was told */
     struct frag_types types;           /* the first TYPES of them */
@@ -173,7 +173,7 @@ void score_count(struct plan *p, struct shape *s, int more)
         c->cpu += ranks * q->need.cpu_milli;
         c->milli += ranks * q->devices * q->milli;
     }
-    ratio = c->milli ? round_ratio((double) c->cpu / (double) c->milli) : 0;
+    ratio = c->milli ? round_ratio((double) c->cpu / (double) c->milli) : -1;
     if (ratio >= c->cpu_per_milli && ratio <= c->cpu_per_milli)
         return;
     c->cpu_per_milli = ratio;
@@ -192,9 +192,13 @@ bool score_changed(struct plan *p)
     return changed;
 }
 
-/* CPUs that typical work on the node's devices leaves. */
+/* CPUs that typical work on the node's devices leaves; a half of them where
+ * nothing with devices is here to be typical.
+ */
 static double spare(const struct plan *p, const struct plan_node *n)
 {
+    if (p->scorer->cpu_per_milli < 0 && n->ndevices > 0)
+        return (double) n->cpu_milli / 2;
     return (double) n->cpu_milli -
            (double) n->ndevices * FRAG_WHOLE * p->scorer->cpu_per_milli;
 }
@@ -206,6 +210,8 @@ static uint64_t homes_on(const struct plan *p, const struct plan_node *like,
     double left = spare(p, like);
     uint64_t n = h->ranks;
 
+    if (p->scorer->cpu_per_milli < 0 && like->ndevices > 0)
+        return 0;
     if (left < (double) h->cpu_milli || like->memory < h->memory)
         return 0;
     if (h->cpu_milli && left / (double) h->cpu_milli < (double) n)
@@ -231,13 +237,13 @@ static bool has_home(const struct plan *p, const struct part *q)
 }
 
 /* Where there are CPUs that no device needs, work without a device waits for
- * those.  Where there are none it takes what it finds.
+ * those: as long as nothing is known of work with devices, on nodes that have
+ * none.  Where there are no such CPUs it takes what it finds.
  */
 bool score_keeps(const struct plan *p, const struct plan_node *n,
                  const struct part *part, uint64_t alone)
 {
-    if (part->devices > 0 || n->ndevices == 0 ||
-        p->scorer->cpu_per_milli <= 0 || !has_home(p, part))
+    if (part->devices > 0 || n->ndevices == 0 || !has_home(p, part))
         return false;
     return (double) alone > spare(p, n);
 }
@@ -268,7 +274,7 @@ static void learn(struct scorer *c)
         return;
     qsort(c->all, c->nall, sizeof(*c->all), by_count);
     t->count = t->nsizes = 0;
-    t->cpu_per_milli = c->cpu_per_milli;
+    t->cpu_per_milli = fmax(c->cpu_per_milli, 0);
     for (uint32_t k = 0; k < c->nall && k < TYPES && c->all[k]->count; k++) {
         const struct typical *y = c->all[k];
         double weight = (double) round_count(y->count);
@@ -523,6 +529,7 @@ void score_init(struct plan *p)
     p->scorer = mem_new(sizeof *p->scorer);
     p->scorer->types.items = mem_array(TYPES, sizeof(struct frag_type));
     p->scorer->epoch = 1;
+    p->scorer->cpu_per_milli = -1;
 }
 
 void score_free(struct plan *p)

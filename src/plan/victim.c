@@ -80,11 +80,15 @@ void victim_off(struct ask *a, const struct plan_item *v, bool off)
 
 struct ask victim_ask(const struct plan *p, const struct plan_item *i)
 {
+    bool turns = p->policy.turns != TURNS_OFF && i->shape->gpu_milli > 0;
+    uint32_t turn = i->level + (uint32_t) PREDICT_GIVE_WAY;
+
     return (struct ask) {
         .p = p, .i = i, .number = ++p->rooms->asks,
         .within = tenant_within_quota(i->tenant, i->shape->gpu_milli),
-        .turn = p->policy.turns == TURNS_OFF ? UINT32_MAX :
-                (i->promoted ? 0 : i->level) + (uint32_t) PREDICT_GIVE_WAY,
+        .turn = turns ? turn : UINT32_MAX,
+        .least = !turns ? UINT32_MAX : i->promoted ? 0 : turn,
+        .due_ms = turns ? item_due_ms(p, i) : 0,
     };
 }
 
@@ -128,7 +132,31 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
     if (a->within && (tenant_may(a, t) & ASK_RECLAIM))
         return true;
     *ret = EVICT_TURN;
-    return level >= a->turn && (tenant_may(a, t) & ASK_TURN);
+    return level >= a->least && (tenant_may(a, t) & ASK_TURN);
+}
+
+/* A turn is for one whose next end costs a quarter of v's or less, with what v
+ * pays for going counted as i's; or for one that has waited past its patience,
+ * by those who were there for the first half of that.  Who came later was
+ * before it in line or found a hole: where more wait than can run, all would
+ * drive each other out otherwise.
+ * It is not taken from one that has just begun.
+ *
+ * Work is counted in device-time, so one without a device has no turn to ask
+ * for.
+ */
+static bool gives_turn(const struct ask *a, const struct plan_item *v)
+{
+    double pays = a->p->policy.suspend_cost_s * (double) v->held_milli;
+
+    if (!v->places[0].node->roams)     /* see may_lend */
+        return v->level >= a->turn;
+    if (item_turn_ms(a->p, v) > a->p->now_ms)
+        return false;
+    return v->since_ms <= a->due_ms ||
+           (v->level >= a->turn &&
+            predict_cost(v->level - (uint32_t) PREDICT_GIVE_WAY) >=
+            predict_cost(a->i->level) + pays);
 }
 
 /* Where the suspended go on only where they were, one waits for whoever has
@@ -174,10 +202,12 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
         !may_ask(a, v->priority, v->level, v->tenant, &cause))
         return false;
     if (cause == EVICT_QUOTA && v->held_milli == 0) {
-        if (v->level < a->turn || !(tenant_may(a, v->tenant) & ASK_TURN))
+        if (v->level < a->least || !(tenant_may(a, v->tenant) & ASK_TURN))
             return false;
         cause = EVICT_TURN;
     }
+    if (cause == EVICT_TURN && !gives_turn(a, v))
+        return false;
     how = victim_how(v);
     if (how == YIELD_NEVER || (cause == EVICT_QUOTA && how == YIELD_KILL &&
                                !a->p->policy.kill))
@@ -237,7 +267,7 @@ bool room_may_go(const struct plan *p, const struct plan_item *i,
 static bool is_past(const struct ask *a, const struct running_set *set)
 {
     return set->priority > a->i->priority ||
-           (set->priority == a->i->priority && set->level < a->turn &&
+           (set->priority == a->i->priority && set->level < a->least &&
             !a->within);
 }
 

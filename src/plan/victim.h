@@ -6,7 +6,8 @@
  *
  *     priority   for one of higher priority;
  *     quota      for a tenant within its guaranteed quota, by one beyond it;
- *     turn       for one of an earlier level, if the policy's turns allow it.
+ *     turn       for one of an earlier level, or that waits past its patience,
+ *                if the policy's turns allow it.
  */
 
 /* A claimant asks; what it may ask of whom follows from this alone, as long as
@@ -18,6 +19,8 @@ struct ask {
     uint64_t number;
     bool within;                       /* its tenant's guaranteed quota */
     uint32_t turn;                     /* the first level that gives way */
+    uint32_t least;                    /* ... that might: see victim.c */
+    uint64_t due_ms;                   /* who is there since then does, too */
 };
 
 enum { ASK_RECLAIM = 1, ASK_TURN = 2 };            /* plan_tenant.may */

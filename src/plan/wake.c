@@ -338,7 +338,7 @@ static bool may_ask(const struct plan *p, const struct chance *c,
 
     if (b->priority != v->priority)
         return b->priority > v->priority;
-    if (b->level + PREDICT_GIVE_WAY <= v->level &&
+    if ((b->level == 0 || b->level + PREDICT_GIVE_WAY <= v->level) &&
         victim_lends(c->lend, v->level, b->shape, b->own) &&
         tenant_order(p, b->tenant, v->tenant) <= 0)
         return true;

@@ -425,6 +425,7 @@ static int start(struct play *y, uint64_t now, const struct plan_decision *d,
     if (a->started)
         plan_resumed(y->plan, d->item, y->options->resume_ms);
     a->warm_ms = now + (a->started ? y->options->resume_ms : first);
+    y->result.resume_ms += (a->warm_ms - now) * a->t->gpus;
     a->end_ms = a->warm_ms + a->left_ms;
     a->started = true;
     y->gpus_used += a->t->gpus;
@@ -449,6 +450,8 @@ static void evict(struct play *y, uint64_t now, const struct plan_decision *d)
     struct act *a = plan_owner(d->item);
 
     heap_remove(&y->running, a);
+    if (a->warm_ms > now)
+        y->result.resume_ms -= (a->warm_ms - now) * a->t->gpus;
     a->left_ms = a->end_ms - (a->warm_ms > now ? a->warm_ms : now);
     y->gpus_used -= a->t->gpus;
     y->gpu_waiting += a->t->gpus > 0;
@@ -534,6 +537,7 @@ static void fill_result(struct play *y, struct flow_result *ret)
         seen = w;
     }
     *ret = y->result;
+    ret->gpus = y->gpus;
     ret->makespan_ms = last - first;
     ret->avg_ms = sum / f->nworkloads;
     predict_quality(plan_predict(y->plan), &ret->quality);

@@ -71,6 +71,8 @@ struct flow_result {
     uint64_t makespan_ms;              /* from the first submission */
     uint64_t critical_ms;              /* the longest way, by true lengths */
     uint64_t cpu_ms, gpu_ms;           /* work: thousandths of CPUs; GPUs */
+    uint64_t gpus;                     /* there are */
+    uint64_t resume_ms;                /* GPU-milliseconds of going on */
     /* GPU-milliseconds while some task waits for GPUs, and idle of these. */
     uint64_t wanted_ms, idle_ms;
     double avg_ms;                     /* submission to end, of workloads */

@@ -68,7 +68,6 @@ static void draw_pipeline(uint64_t *state, double duty, uint32_t number,
             .length_ms = (uint64_t) (lengths[i] * MILLI) + 1,
             .cpu_milli = (uint64_t) cpus[i] * MILLI, .gpus = use[i],
             .tenant = tenant, .workload = number,
-            .priority = gpus >= NODE_GPUS ? 2 : gpus > 2,
             .sig.key = { predict_key(names[i], (uint64_t) gpus * 8 + tenant),
                          predict_key(names[i], gpus),
                          predict_key(names[i], 0) },
@@ -108,8 +107,7 @@ void mixed_hold(const struct flow *f, struct flow *ret)
 
         if (all->length_ms == 0)
             *all = (struct flow_task) { .tenant = t->tenant,
-                                        .workload = t->workload,
-                                        .priority = t->priority };
+                                        .workload = t->workload };
         all->length_ms += t->length_ms;
         if (t->gpus > all->gpus)
             all->gpus = t->gpus;

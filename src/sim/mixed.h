@@ -10,8 +10,7 @@
  * a quarter of the GPUs.  `duty` is the share of GPU time in use of what a
  * pipeline would hold if it kept its GPUs from its start to its end; each
  * pipeline's own is within a tenth of it.  Lengths are about half an hour.
- * Three tenants hand in all at once; the wider a pipeline the higher its
- * priority (three steps), so that gangs are not left for the end.
+ * Three tenants of equal weight hand in all at once, and none has a priority.
  */
 enum { MIXED_PIPELINES = 1000, MIXED_STAGES = 4, MIXED_TENANTS = 3 };
 
