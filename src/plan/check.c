@@ -15,7 +15,7 @@
 
 /* What the items hold of a node. */
 struct held {
-    uint64_t cpu, cpu_alone, memory, parked, owed;
+    uint64_t cpu, cpu_alone, memory, parked, owed, roamed;
     uint32_t items, ripe, leaving;
     uint32_t *device;                  /* thousandths of each */
 };
@@ -134,8 +134,8 @@ static int check_item(struct check *c, const struct plan_item *i)
         struct held *h = &c->held[at->node->index];
 
         h->parked += item_bytes(i, at);
-        if (!at->node->roams)
-            h->owed += i->shape->parts[at->part].need.gpu_milli;
+        *(at->node->roams ? &h->roamed : &h->owed) +=
+            i->shape->parts[at->part].need.gpu_milli;
     }
     return 0;
 }
@@ -248,6 +248,28 @@ static int check_nodes(struct check *c)
     if (live != c->p->pool->live)
         return err_set(c->err, EPROTO, "%u nodes, kept are %u", live,
                        c->p->pool->live);
+    return 0;
+}
+
+static int check_pools(struct check *c)
+{
+    const struct pool *o = c->p->pool;
+
+    for (uint32_t k = 0; k < o->npools; k++) {
+        struct pool_sum sum = { 0 };
+
+        for (uint32_t at = 0; at < c->p->nnodes; at++) {
+            const struct plan_node *n = c->p->nodes[at];
+
+            if (!n || n->pool_number != k)
+                continue;
+            sum.nodes++;
+            sum.owed += c->held[at].roamed;
+        }
+        if (sum.nodes != o->sums[k].nodes || sum.owed != o->sums[k].owed)
+            return err_set(c->err, EPROTO, "pool %s: what its %u nodes owe is "
+                           "not as it is kept", o->pools[k], sum.nodes);
+    }
     return 0;
 }
 
@@ -432,6 +454,8 @@ static int check_all(struct check *c)
 
     if (rc == 0)
         rc = check_nodes(c);
+    if (rc == 0)
+        rc = check_pools(c);
     if (rc == 0)
         rc = check_families(c);
     if (rc == 0)

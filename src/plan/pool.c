@@ -267,10 +267,19 @@ void pool_lend(struct plan_node *n, int64_t bytes)
     refresh(n);
 }
 
+double pool_owed(const struct plan *p, const struct plan_node *n)
+{
+    const struct pool_sum *s = &p->pool->sums[n->pool_number];
+
+    return (double) n->owed + (n->roams ? (double) s->owed / s->nodes : 0);
+}
+
 void pool_park(struct plan *p, struct plan_node *n, int64_t bytes,
                int64_t milli)
 {
-    if (!n->roams)
+    if (n->roams)
+        p->pool->sums[n->pool_number].owed += (uint64_t) milli;
+    else
         n->owed += (uint64_t) milli;
     pool_lend(n, bytes);
     if (bytes < 0)
@@ -461,6 +470,18 @@ static uint16_t number_of(char ***list, uint32_t *count, const char *name)
     return (uint16_t) k;
 }
 
+static void pool_join(struct pool *o, struct plan_node *n)
+{
+    uint32_t before = o->npools;
+
+    n->pool_number = number_of(&o->pools, &o->npools, n->pool);
+    if (o->npools > before) {
+        o->sums = mem_grow(o->sums, o->npools, sizeof(*o->sums));
+        o->sums[before] = (struct pool_sum) { 0 };
+    }
+    o->sums[n->pool_number].nodes++;
+}
+
 static void add_devices(struct plan *p, struct plan_node *n,
                         const struct plan_node_spec *spec)
 {
@@ -524,7 +545,7 @@ struct plan_node *plan_node_add(struct plan *p,
     n->labels = mem_array(n->nlabels, sizeof(*n->labels));
     for (uint32_t k = 0; k < n->nlabels; k++)
         n->labels[k] = mem_str(spec->labels[k]);
-    n->pool_number = number_of(&p->pool->pools, &p->pool->npools, n->pool);
+    pool_join(p->pool, n);
     n->domain_number = number_of(&p->pool->domains, &p->pool->ndomains,
                                  n->domain);
     add_devices(p, n, spec);
@@ -617,6 +638,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     kind_leave(p, n);
     p->nodes[n->index] = NULL;
     p->pool->live--;
+    p->pool->sums[n->pool_number].nodes--;
     p->pool->changes++;
     line_cpus(p);
     line_took(p);
@@ -693,6 +715,7 @@ void pool_free(struct plan *p)
     map_free(o->families_by_key);
     map_free(o->kinds_by_key);
     free_names(o->pools, o->npools);
+    free(o->sums);
     free_names(o->domains, o->ndomains);
     free(o);
 }

@@ -51,6 +51,11 @@ struct node_kind {
     uint32_t count, index;
 };
 
+struct pool_sum {                      /* of all nodes of one pool */
+    uint32_t nodes;
+    uint64_t owed;                     /* to the suspended that roam in it */
+};
+
 struct pool {
     struct family **families;
     uint32_t nfamilies, families_cap;
@@ -60,6 +65,7 @@ struct pool {
     struct map *kinds_by_key;
     char **pools, **domains;           /* numbered */
     uint32_t npools, ndomains;
+    struct pool_sum *sums;             /* by number of the pool */
     uint32_t live;                     /* nodes */
     uint64_t changes;                  /* nodes came or went; from 1 */
     struct plan_node **sorted;         /* see pool_sorted */
@@ -81,6 +87,11 @@ void pool_gave(struct plan *p, const struct plan_node *n);
 /* Take back what was only tried: nobody got room by it. */
 void pool_undo(struct plan *p, const struct shape *s,
                const struct plan_place *place);
+
+/* Thousandths of devices that those had who wait to go on there: where they
+ * roam, the node's share of what its pool owes.
+ */
+double pool_owed(const struct plan *p, const struct plan_node *n);
 
 /* Parked memory that is only tried without: nobody got room by it. */
 void pool_lend(struct plan_node *n, int64_t bytes);

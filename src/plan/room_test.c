@@ -304,9 +304,9 @@ static void test_turn_due(void)
 
     bed_open(b);
     bed_teach(b, "x", 1000 * MINUTE, 1);
-    (void) bed_node(b, "n", 2, true, true);
-    (void) RAN(MINUTE, .milli = 1000, .like = "x");
-    wide = BED(.milli = 2000, .like = "x");
+    (void) bed_node(b, "n", 3, true, true);
+    (void) RAN(MINUTE, .milli = 2000, .like = "x");
+    wide = BED(.milli = 3000, .like = "x");
     bed_wait(b, 15 * MINUTE);
     late = BED(.milli = 1000, .like = "x");
     bed_run(b);
@@ -315,6 +315,34 @@ static void test_turn_due(void)
     ok(nothing(b), "who came late in its wait stays");
     bed_wait(b, 1);
     ok(bed_runs(wide), "until that has doubled");
+    plan_free(b->p);
+}
+
+/* Past its patience, and half of what it needs stands idle: so those go who hold
+ * no more than the other half.
+ */
+static void test_fill(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *most, *few, *wide;
+
+    bed_open(b);
+    bed_teach(b, "x", 1000 * MINUTE, 1);
+    (void) bed_node(b, "n", 4, true, true);
+    most = RAN(6 * MINUTE, .milli = 3000, .like = "x");
+    wide = BED(.milli = 4000, .like = "x");
+    bed_wait(b, 12 * MINUTE);
+    ok(bed_runs(most) && !bed_runs(wide), "a quarter is idle: nobody goes");
+    plan_end(b->p, most, false);
+    bed_run(b);
+    ok(bed_runs(wide), "it starts");
+    plan_end(b->p, wide, false);
+    few = RAN(6 * MINUTE, .milli = 2000, .like = "x");
+    wide = BED(.milli = 4000, .like = "x");
+    bed_wait(b, 10 * MINUTE - 1);
+    ok(bed_runs(few), "a half is idle: it has patience");
+    bed_wait(b, 1);
+    ok(bed_runs(wide) && !bed_runs(few), "and then four run instead of two");
     plan_free(b->p);
 }
 
@@ -572,6 +600,7 @@ int main(void)
     test_no_turn_for_an_equal();
     test_turn_lasts();
     test_turn_due();
+    test_fill();
     test_no_turn_for_cpus();
     test_move();
     test_gang();

@@ -382,7 +382,7 @@ static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
 /* Where more are owed their places, one more waits longer for its own. */
 static double debt(const struct plan *p, const struct plan_node *n)
 {
-    return (double) n->owed * p->policy.suspend_cost_s;
+    return pool_owed(p, n) * p->policy.suspend_cost_s;
 }
 
 static double cost_here(struct hunt *s, struct paper_node *at,
@@ -568,6 +568,21 @@ static void free_claim(struct claim *c)
     free(c);
 }
 
+/* Is more filled than those leave whose turn it is not to go? */
+static bool fills_more(const struct hunt *s)
+{
+    uint64_t left = 0;
+
+    for (uint32_t k = 0; k < s->nsteps; k++) {
+        const struct victim *v = &s->steps[k].victim;
+
+        if (v->cause == EVICT_TURN && !v->moves &&
+            !victim_turn(&s->ask, v->item))
+            left += v->item->held_milli;
+    }
+    return 2 * left <= s->i->shape->gpu_milli;
+}
+
 static struct claim *search_in(struct plan *p, struct plan_item *i,
                                const struct ask *ask,
                                struct plan_node *const *nodes, uint32_t n,
@@ -579,7 +594,7 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
     s.claim = mem_new(sizeof(*s.claim));
     s.claim->claimant = i;
     paper_init(&s.paper, p, i, nodes, n);
-    found = fill(&s) && s.nsteps > 0;
+    found = fill(&s) && s.nsteps > 0 && (!ask->fills || fills_more(&s));
     take_victims(&s);
     paper_free(&s.paper);
     free(s.steps);
@@ -733,8 +748,15 @@ static struct claim *search_some(struct plan *p, struct plan_item *i,
 struct claim *room_search(struct plan *p, struct plan_item *i)
 {
     struct ask ask = victim_ask(p, i);
+    struct claim *c;
 
-    if (p->pool->live <= ROOM_NODES)
+    if (p->pool->live <= ROOM_NODES) {
+        ask.fills = victim_fills(p, i);
+        c = search_all(p, i, &ask);
+        if (c || !ask.fills)
+            return c;
+        ask.fills = false;
         return search_all(p, i, &ask);
+    }
     return place_bound(i) ? search_own(p, i, &ask) : search_some(p, i, &ask);
 }

@@ -2,6 +2,7 @@
 #include "plan/pool.h"
 #include "plan/victim.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Who may be made to go, for whom, and what that costs. */
@@ -135,6 +136,13 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
     return level >= a->least && (tenant_may(a, t) & ASK_TURN);
 }
 
+bool victim_fills(const struct plan *p, const struct plan_item *i)
+{
+    return room_moves(p) && p->policy.turns != TURNS_OFF && i->promoted &&
+           i->shape->gpu_milli > 0 &&
+           2 * meter_idle(p) >= i->shape->gpu_milli;
+}
+
 /* A turn is for one whose next end costs a quarter of v's or less, with what v
  * pays for going counted as i's; or for one that has waited past its patience,
  * by those who were there for the first half of that.  Who came later was
@@ -145,7 +153,7 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
  * Work is counted in device-time, so one without a device has no turn to ask
  * for.
  */
-static bool gives_turn(const struct ask *a, const struct plan_item *v)
+bool victim_turn(const struct ask *a, const struct plan_item *v)
 {
     double pays = a->p->policy.suspend_cost_s * (double) v->held_milli;
 
@@ -157,6 +165,12 @@ static bool gives_turn(const struct ask *a, const struct plan_item *v)
            (v->level >= a->turn &&
             predict_cost(v->level - (uint32_t) PREDICT_GIVE_WAY) >=
             predict_cost(a->i->level) + pays);
+}
+
+static bool may_fill(const struct ask *a, const struct plan_item *v)
+{
+    return a->fills && v->places[0].node->roams &&
+           2 * v->held_milli <= a->i->shape->gpu_milli;
 }
 
 /* Where the suspended go on only where they were, one waits for whoever has
@@ -206,7 +220,7 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
             return false;
         cause = EVICT_TURN;
     }
-    if (cause == EVICT_TURN && !gives_turn(a, v))
+    if (cause == EVICT_TURN && !may_fill(a, v) && !victim_turn(a, v))
         return false;
     how = victim_how(v);
     if (how == YIELD_NEVER || (cause == EVICT_QUOTA && how == YIELD_KILL &&
@@ -223,6 +237,8 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
         .item = v, .loss = victim_loss(a->p, v, how, false),
         .cause = cause, .how = how,
     };
+    if (a->fills && cause == EVICT_TURN)
+        ret->loss *= fmax((double) v->held_milli / 1000, 1);
     return true;
 }
 
@@ -256,6 +272,7 @@ bool room_may_go(const struct plan *p, const struct plan_item *i,
     if (v->room_slot == 0 || i->priority < v->priority)
         return false;
     a = victim_ask(p, i);
+    a.fills = victim_fills(p, i);
     return victim_may(&a, v, &unused);
 }
 

@@ -21,6 +21,7 @@ struct ask {
     uint32_t turn;                     /* the first level that gives way */
     uint32_t least;                    /* ... that might: see victim.c */
     uint64_t due_ms;                   /* who is there since then does, too */
+    bool fills;                        /* ... and few: see victim_fills */
 };
 
 enum { ASK_RECLAIM = 1, ASK_TURN = 2 };            /* plan_tenant.may */
@@ -34,6 +35,13 @@ struct option {
 };
 
 struct ask victim_ask(const struct plan *p, const struct plan_item *i);
+/* It waits past its patience while half of what it needs stands idle: those may
+ * be made to go, whatever their level, who together hold no more than the other
+ * half.
+ */
+bool victim_fills(const struct plan *p, const struct plan_item *i);
+/* Is it i's turn, without regard to that? */
+bool victim_turn(const struct ask *a, const struct plan_item *v);
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
 /* More than is guaranteed to it, or to those above it. */
 bool victim_over_quota(const struct plan_tenant *t);

@@ -131,7 +131,7 @@ static bool may_clear(const struct plan *p, const struct queue *q,
     if (!may_evict(p, q) || !room_own_node(head, n))
         return false;
     a = victim_ask(p, head);
-    a.turn = UINT32_MAX;
+    a.turn = a.least = UINT32_MAX;
     for (uint32_t k = 0; k < q->shape->nparts; k++) {
         const struct part *t = &q->shape->parts[k];
 
@@ -158,11 +158,12 @@ static void wake_shape(struct plan *p, struct shape *s,
 }
 
 /* Where moves can join what is free, room anywhere helps who needs no more
- * than is free in all.  In a small pool all look again.
+ * than is free in all, or than twice that (see victim_fills).  In a small pool
+ * all look again.
  */
 void line_room(struct plan *p, const struct plan_node *n)
 {
-    uint64_t idle = room_moves(p) ? meter_idle(p) : 0;
+    uint64_t idle = room_moves(p) ? 2 * meter_idle(p) : 0;
     bool good = is_good(p, n);
 
     p->room++;
