@@ -48,6 +48,12 @@ static uint8_t level_of(const struct plan_item *i)
 }
 
 /* Of the same priority and tenant, or where tenants do not matter. */
+/* One that goes on only where it was competes for no other place. */
+static uint64_t width(const struct plan_item *i)
+{
+    return place_bound(i) ? 0 : i->shape->gpu_milli;
+}
+
 static bool rank_before(const struct plan_item *a, const struct plan_item *b)
 {
     if (level_of(a) != level_of(b))
@@ -60,8 +66,8 @@ static bool rank_before(const struct plan_item *a, const struct plan_item *b)
         return a->deadline_ms < b->deadline_ms;
     if (!a->promoted && a->below_ms != b->below_ms)
         return a->below_ms > b->below_ms;
-    if (a->promoted && a->shape->gpu_milli != b->shape->gpu_milli)
-        return a->shape->gpu_milli > b->shape->gpu_milli;
+    if (a->promoted && width(a) != width(b))
+        return width(a) > width(b);
     if (a->ready_ms != b->ready_ms)
         return a->ready_ms < b->ready_ms;
     return a->order < b->order;
@@ -88,7 +94,7 @@ static uint64_t rank_key(const struct plan_item *i)
     if (i->urgent)
         low = i->deadline_ms;
     else if (i->promoted)
-        low = ITEM_MS_MAX - i->shape->gpu_milli;
+        low = ITEM_MS_MAX - width(i);
     else
         low = ITEM_MS_MAX - i->below_ms;
     return (uint64_t) level_of(i) << 56 |

@@ -79,10 +79,18 @@ void victim_off(struct ask *a, const struct plan_item *v, bool off)
     a->number = ++a->p->rooms->asks;
 }
 
+/* Who is suspended and goes on only there has lent its place, and gets it back
+ * once those there have later levels: that they were ahead was the reason.
+ */
+uint32_t victim_apart(bool back)
+{
+    return back ? 1 : PREDICT_GIVE_WAY;
+}
+
 struct ask victim_ask(const struct plan *p, const struct plan_item *i)
 {
     bool turns = p->policy.turns != TURNS_OFF && i->shape->gpu_milli > 0;
-    uint32_t turn = i->level + (uint32_t) PREDICT_GIVE_WAY;
+    uint32_t turn = i->level + victim_apart(place_bound(i));
 
     return (struct ask) {
         .p = p, .i = i, .number = ++p->rooms->asks,
@@ -162,7 +170,7 @@ bool victim_turn(const struct ask *a, const struct plan_item *v)
     if (item_turn_ms(a->p, v) > a->p->now_ms)
         return false;
     return v->since_ms <= a->due_ms ||
-           (v->level >= a->turn &&
+           (v->level >= a->i->level + (uint32_t) PREDICT_GIVE_WAY &&
             predict_cost(v->level - (uint32_t) PREDICT_GIVE_WAY) >=
             predict_cost(a->i->level) + pays);
 }
@@ -177,7 +185,8 @@ static bool may_fill(const struct ask *a, const struct plan_item *v)
  * taken its place, for as long as that lasts.  So only those take turns there
  * that want one device: they fit wherever one leaves.  Only those give way that
  * hold one, or at most half of a node: the wider one is, the less likely all of it
- * comes free again at once.  And patience is no reason: two that are long would
+ * comes free again at once.  Who has lent its place may ask for it whatever its
+ * width.  And patience is no reason: two that are long would
  * take turns for ever.
  */
 enum lend victim_lend(const struct plan_item *v)
@@ -194,16 +203,18 @@ enum lend victim_lend(const struct plan_item *v)
 }
 
 bool victim_lends(enum lend lend, uint8_t level, const struct shape *s,
-                  uint8_t own)
+                  uint8_t own, bool back)
 {
-    return lend == LEND_ANY ||
-           (lend == LEND_NARROW && s->ranks == 1 && s->gpu_milli <= 1000 &&
-            level >= own + PREDICT_GIVE_WAY);
+    if (lend != LEND_NARROW)
+        return lend == LEND_ANY;
+    return level >= own + victim_apart(back) &&
+           (back || (s->ranks == 1 && s->gpu_milli <= 1000));
 }
 
 static bool may_lend(const struct ask *a, enum lend lend, uint8_t level)
 {
-    return victim_lends(lend, level, a->i->shape, a->i->level);
+    return victim_lends(lend, level, a->i->shape, a->i->level,
+                        place_bound(a->i));
 }
 
 /* Who stands in no set has not run for long enough. */

@@ -55,11 +55,13 @@ void victim_off(struct ask *a, const struct plan_item *v, bool off);
 bool victim_still(const struct plan *p, const struct plan_item *i,
                   const struct victim *v);
 enum lend victim_lend(const struct plan_item *v);
+/* So many levels must be between them for a turn; back: see victim.c. */
+uint32_t victim_apart(bool back);
 /* ... one of that level, to one that waits and has the level `own` but for its
  * patience?
  */
 bool victim_lends(enum lend lend, uint8_t level, const struct shape *s,
-                  uint8_t own);
+                  uint8_t own, bool back);
 enum plan_yield victim_how(const struct plan_item *v);
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves);

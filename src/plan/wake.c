@@ -336,11 +336,12 @@ static bool may_ask(const struct plan *p, const struct chance *c,
                     const struct bound *b)
 {
     const struct plan_item *v = c->item;
+    bool back = b->queue->bound != NULL;
 
     if (b->priority != v->priority)
         return b->priority > v->priority;
-    if ((b->level == 0 || b->level + PREDICT_GIVE_WAY <= v->level) &&
-        victim_lends(c->lend, v->level, b->shape, b->own) &&
+    if ((b->level == 0 || b->level + victim_apart(back) <= v->level) &&
+        victim_lends(c->lend, v->level, b->shape, b->own, back) &&
         tenant_order(p, b->tenant, v->tenant) <= 0)
         return true;
     return c->reclaims && b->tenant != v->tenant &&
