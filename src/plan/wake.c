@@ -273,12 +273,15 @@ static void wake_fair(struct plan *p)
         wake_all(p, p->shapes[k]);
 }
 
-/* Usage decays, and shares with it. */
+/* Usage decays, and shares with it; who has run for as long as a move costs may
+ * be moved.
+ */
 void line_tick(struct plan *p)
 {
     uint64_t second = p->now_ms / SEARCH_MS;
 
-    if (!p->fair || p->pool->live > SMALL_POOL || second == p->line->second)
+    if (!(p->fair || room_moves(p)) || p->pool->live > SMALL_POOL ||
+        second == p->line->second)
         return;
     p->line->second = second;
     wake_fair(p);
