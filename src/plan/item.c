@@ -120,6 +120,13 @@ static void set_timer(struct plan *p, struct plan_item *i, uint64_t at_ms)
         keyed_set(&p->timers[of], i, at_ms, i->order);
 }
 
+static uint64_t timer_ms(const struct plan *p, const struct plan_item *i)
+{
+    const struct keyed *h = &p->timers[i->timer_of];
+
+    return i->timer_slot ? h->list[i->timer_slot - 1].key[0] : UINT64_MAX;
+}
+
 static const struct keyed_entry *first_timer(const struct plan *p)
 {
     const struct keyed *a = &p->timers[0], *b = &p->timers[1];
@@ -171,13 +178,19 @@ static uint8_t promoted_now(const struct plan *p, const struct plan_item *i)
     return n;
 }
 
+uint8_t item_promoted(const struct plan *p, const struct plan_item *i)
+{
+    return i->promoted ? promoted_now(p, i) : 0;
+}
+
 /* The first half of the wait, as it was when it doubled last: so time alone
  * changes this only then, and the item looks again.
  */
 uint64_t item_due_ms(const struct plan *p, const struct plan_item *i)
 {
-    return i->promoted == 0 ? 0 :
-           i->since_ms + (item_patience_ms(p, i) << i->promoted) / 4;
+    uint8_t n = item_promoted(p, i);
+
+    return n == 0 ? 0 : i->since_ms + (item_patience_ms(p, i) << n) / 4;
 }
 
 /* From when on the deadline is near: the predicted time (0.9) and the
@@ -240,13 +253,20 @@ static uint64_t running_changes_ms(const struct plan *p,
     return turn > p->now_ms && turn < level ? turn : level;
 }
 
+/* It is past its patience, or past twice as much as it was. */
+static uint64_t doubles_ms(const struct plan *p, const struct plan_item *i)
+{
+    return i->promoted == PROMOTED_MAX ? UINT64_MAX :
+           i->since_ms + (item_patience_ms(p, i) << i->promoted);
+}
+
 static uint64_t waiting_changes_ms(const struct plan *p,
                                    const struct plan_item *i)
 {
     uint64_t at = UINT64_MAX, urgent;
 
-    if (i->promoted < PROMOTED_MAX)
-        at = i->since_ms + (item_patience_ms(p, i) << i->promoted);
+    if (!i->promoted || line_follows(i))
+        at = doubles_ms(p, i);
     if (!i->urgent) {
         urgent = urgent_ms(p, i);
         at = urgent < at ? urgent : at;
@@ -265,6 +285,16 @@ static void item_timer(struct plan *p, struct plan_item *i)
         at = waiting_changes_ms(p, i);
     }
     set_timer(p, i, at);
+}
+
+void item_follow(struct plan *p, struct plan_item *i)
+{
+    uint64_t at;
+
+    i->promoted = item_promoted(p, i);
+    at = doubles_ms(p, i);
+    if (at < timer_ms(p, i))
+        set_timer(p, i, at);
 }
 
 void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms)
@@ -295,8 +325,8 @@ static void due(struct plan *p, struct plan_item *i)
     i->promoted = promoted_now(p, i);
     if (p->now_ms >= urgent_ms(p, i))
         i->urgent = true;
-    item_timer(p, i);
     line_add(p, i);
+    item_timer(p, i);
 }
 
 /* What it is by patience, deadline and least run time, as the policy has them

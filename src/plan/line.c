@@ -47,19 +47,22 @@ static uint8_t level_of(const struct plan_item *i)
     return i->promoted ? 0 : i->level;
 }
 
-/* Of the same priority and tenant, or where tenants do not matter. */
 /* One that goes on only where it was competes for no other place. */
 static uint64_t width(const struct plan_item *i)
 {
     return place_bound(i) ? 0 : i->shape->gpu_milli;
 }
 
-static bool rank_before(const struct plan_item *a, const struct plan_item *b)
+/* Of the same priority and tenant, or where tenants do not matter; past their
+ * patience as told.
+ */
+static bool ranks_before(const struct plan_item *a, uint8_t a_promoted,
+                         const struct plan_item *b, uint8_t b_promoted)
 {
     if (level_of(a) != level_of(b))
         return level_of(a) < level_of(b);
-    if (a->promoted != b->promoted)
-        return a->promoted > b->promoted;
+    if (a_promoted != b_promoted)
+        return a_promoted > b_promoted;
     if (a->urgent != b->urgent)
         return a->urgent;
     if (a->urgent && a->deadline_ms != b->deadline_ms)
@@ -73,6 +76,11 @@ static bool rank_before(const struct plan_item *a, const struct plan_item *b)
     return a->order < b->order;
 }
 
+static bool rank_before(const struct plan_item *a, const struct plan_item *b)
+{
+    return ranks_before(a, a->promoted, b, b->promoted);
+}
+
 bool item_before(const struct plan *p, const struct plan_item *a,
                  const struct plan_item *b)
 {
@@ -81,7 +89,9 @@ bool item_before(const struct plan *p, const struct plan_item *a,
     if (a->priority != b->priority)
         return a->priority > b->priority;
     share = tenant_order(p, a->tenant, b->tenant);
-    return share != 0 ? share < 0 : rank_before(a, b);
+    return share != 0 ? share < 0
+                      : ranks_before(a, item_promoted(p, a),
+                                     b, item_promoted(p, b));
 }
 
 /* The first number of the order above; the second is `ready_ms`, or 0 where
@@ -128,7 +138,10 @@ void line_queues(struct keyed *ret)
 
 static void add_item(struct queue *q, struct plan_item *i)
 {
-    keyed_set(&q->items, i, rank_key(i), rank_second(i));
+    if (q->aged)
+        keyed_set(&q->items, i, i->ready_ms, i->order);
+    else
+        keyed_set(&q->items, i, rank_key(i), rank_second(i));
 }
 
 /* It stands where its head does. */
@@ -136,7 +149,10 @@ static void add_queue(struct keyed *h, struct queue *q)
 {
     const struct keyed_entry *head = q->items.list;
 
-    keyed_set(h, q, head->key[0], head->key[1]);
+    if (q->aged)
+        keyed_set(h, q, rank_key(head->item), rank_second(head->item));
+    else
+        keyed_set(h, q, head->key[0], head->key[1]);
 }
 
 /* ---- rows ---- */
@@ -263,7 +279,24 @@ static uint32_t pool_of(const struct plan_item *i)
                                       : 0;
 }
 
-static struct queue *new_queue(const struct plan_item *i, struct row *r)
+/* Past the policy's patience, no deadline near, and in line ever since it was
+ * ready: of equal shape the one that has waited longest is the first of them at
+ * all times.  So they have a queue where only the head follows how often its
+ * wait has doubled; of a million the others would all do so at once.
+ */
+static bool is_aged(const struct plan *p, const struct plan_item *i)
+{
+    return i->promoted && !i->urgent && i->since_ms == i->ready_ms &&
+           i->run_ms <= p->policy.patience_ms;
+}
+
+bool line_follows(const struct plan_item *i)
+{
+    return !i->queue || !i->queue->aged || keyed_top(&i->queue->items) == i;
+}
+
+static struct queue *new_queue(const struct plan *p, const struct plan_item *i,
+                               struct row *r)
 {
     struct queue *q = mem_new(sizeof(*q));
 
@@ -274,6 +307,7 @@ static struct queue *new_queue(const struct plan_item *i, struct row *r)
     q->priority = i->priority;
     q->level = level_of(i);
     q->hopes = i->look_ms > 0;
+    q->aged = is_aged(p, i);
     q->items = (struct keyed) {
         .before = items_before, .slot = offsetof(struct plan_item, slot),
     };
@@ -300,9 +334,10 @@ static struct queue *get_queue(struct plan *p, const struct plan_item *i)
     struct queue *q = bound_to(i) ? NULL : r->all[level_of(i) % ROW_LEVELS];
 
     while (q && (q->level != level_of(i) || q->tenant != i->tenant ||
-                 q->pool != pool_of(i) || q->hopes != (i->look_ms > 0)))
+                 q->pool != pool_of(i) || q->hopes != (i->look_ms > 0) ||
+                 q->aged != is_aged(p, i)))
         q = q->twin;
-    return q ? q : new_queue(i, r);
+    return q ? q : new_queue(p, i, r);
 }
 
 static void forget_queue(const struct queue *q)
@@ -448,6 +483,23 @@ void line_free(struct plan *p)
     free(p->line);
 }
 
+static bool goes_before(const struct queue *q, const struct plan_item *i,
+                        const struct plan_item *head)
+{
+    if (!q->aged)
+        return rank_before(i, head);
+    return i->ready_ms < head->ready_ms ||
+           (i->ready_ms == head->ready_ms && i->order < head->order);
+}
+
+static void new_head(struct plan *p, struct queue *q)
+{
+    if (q->aged)
+        item_follow(p, keyed_top(&q->items));
+    q->parked = PARKED_NOT;
+    add_queue(&q->bench->queues, q);
+}
+
 /* A new head may have what the old one lacked (a shorter predicted time behind
  * a reservation), so a queue whose head changes is looked at again.
  */
@@ -456,17 +508,16 @@ void line_add(struct plan *p, struct plan_item *i)
     struct queue *q = get_queue(p, i);
     const struct plan_item *head = keyed_top(&q->items);
 
-    if (!head || rank_before(i, head)) {
+    i->queue = q;
+    if (!head || goes_before(q, i, head)) {
         if (head)
             take_out(p, q);
         add_item(q, i);
-        q->parked = PARKED_NOT;
-        add_queue(&q->bench->queues, q);
+        new_head(p, q);
         q->search_ms = 0;
     } else {
         add_item(q, i);
     }
-    i->queue = q;
     i->shape->waiting++;
     count_want(q, true);
 }
@@ -490,8 +541,7 @@ void line_remove(struct plan *p, struct plan_item *i)
     if (q->items.count == 0) {
         free_queue(p, q);
     } else if (head) {
-        q->parked = PARKED_NOT;
-        add_queue(&q->bench->queues, q);
+        new_head(p, q);
     }
 }
 

@@ -43,6 +43,7 @@ struct queue {
     uint8_t level;
     uint8_t parked;
     bool hopes;                        /* they wait for something better */
+    bool aged;                         /* they stand by how long they wait */
     struct keyed items;
     struct bench *bench;
     struct row *row;

@@ -181,7 +181,8 @@ struct plan_item {
     uint8_t state, yield;              /* enum plan_state, plan_yield */
     uint8_t level;
     uint8_t promoted;                  /* past its patience; 2: past twice
-                                          that, 3: past four times ... */
+                                          that, 3: past four times ...;
+                                          see line_follows */
     bool urgent;                       /* its deadline is near */
     uint8_t timer_of;
     uint32_t nplaces;
@@ -502,6 +503,11 @@ uint64_t item_turn_ms(const struct plan *p, const struct plan_item *i);
  * its patience sees it; 0: nobody.
  */
 uint64_t item_due_ms(const struct plan *p, const struct plan_item *i);
+/* As `promoted` is now. */
+uint8_t item_promoted(const struct plan *p, const struct plan_item *i);
+/* It leads its queue: `promoted` follows the time from now on. */
+void item_follow(struct plan *p, struct plan_item *i);
+bool line_follows(const struct plan_item *i);      /* ... or it does anyhow */
 /* It is suspended and goes on with the ranks that it has, not with those that
  * it began with: some may have ended, and an elastic one may have had more.
  */
