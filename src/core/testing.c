@@ -566,12 +566,24 @@ static bool same_text(struct sim *s, const char *what, const char *a,
     return false;
 }
 
+/* Time has passed since the last event, and may have brought somebody into line.
+ * What the world wants next is not asked for here.
+ */
+static void catch_up(const struct sim *s, struct world *w)
+{
+    struct event e = { 0 };
+
+    if (world_step(w, s->now, &e) > 0)
+        event_clear(&e);
+}
+
 bool sim_twin(struct sim *s)
 {
     autofree char *ours = sim_dump(s->w), *theirs = NULL;
 
     world_free(s->twin);
     s->twin = sim_load(s);
+    catch_up(s, s->twin);
     theirs = sim_dump(s->twin);
     return same_text(s, "a loaded world", ours, theirs);
 }
@@ -581,7 +593,6 @@ bool sim_replays(struct sim *s)
     struct world *w = world_new();
     autojson json_t *rows = json_object();
     autofree char *ours = NULL, *theirs = NULL;
-    struct event e = { 0 };
     const char *name;
     json_t *row;
     bool same = true;
@@ -589,11 +600,7 @@ bool sim_replays(struct sim *s)
     for (size_t i = 0; i < json_array_size(s->journal); i++)
         if (apply_to(s, w, json_array_get(s->journal, i)) < 0)
             fault(s, "replay", s->err.text);
-    /* Time has passed since the last event, and may have brought somebody into
-     * line.  What the world wants next is not asked for here.
-     */
-    if (world_step(w, s->now, &e) > 0)
-        event_clear(&e);
+    catch_up(s, w);
     (void) world_rows(w, keep_row, rows);
     json_object_foreach(s->rows, name, row) {
         const char *b = json_get_str(json_object_get(rows, name), "body", "");
