@@ -647,6 +647,8 @@ void plan_leaving(struct plan *p, struct plan_item *i,
     stage_running(p, i, false);
     if (!claimant)                     /* with that, fewer have to give way */
         line_room(p, NULL);
+    else                               /* which is kept for that one */
+        line_took(p);
 }
 
 /* Its work counts from here as if the rank had never been: so what is known
