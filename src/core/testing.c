@@ -566,14 +566,15 @@ static bool same_text(struct sim *s, const char *what, const char *a,
     return false;
 }
 
-/* Time has passed since the last event, and may have brought somebody into line.
- * What the world wants next is not asked for here.
+/* For the world that lives time has passed since the last event, and may have
+ * brought somebody into line.  What the other wants next is not asked for here.
  */
 static void catch_up(const struct sim *s, struct world *w)
 {
+    uint64_t now = plan_now(s->w->plan);
     struct event e = { 0 };
 
-    if (world_step(w, s->now, &e) > 0)
+    if (now > plan_now(w->plan) && world_step(w, now, &e) > 0)
         event_clear(&e);
 }
 
