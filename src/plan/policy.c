@@ -106,13 +106,15 @@ static const struct policy_field fields[] = {
       "run time before the first preemption" },
     { "suspend_cost", POLICY_TIME, P(suspend_cost_s), 0, 86400, NULL,
       "what suspending and resuming once is taken to cost until it was "
-      "measured on such a device" },
+      "measured on such a device; who goes on elsewhere gives way for a turn "
+      "after 20 times that" },
     { "reclaim", POLICY_FLAG, P(reclaim), 0, 0, NULL,
       "guaranteed quota is taken back from those who borrowed it" },
     { "kill", POLICY_FLAG, P(kill), 0, 0, NULL,
       "even from those who lose work by it, if nobody else will do" },
     { "move", POLICY_FLAG, P(move), 0, 0, NULL,
-      "some are suspended so that a whole place comes free" },
+      "some are suspended so that a whole place comes free, or few so that "
+      "many are used" },
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,
       "where nodes can, the next task is staged on devices that may be free "
       "within it; 0: none is" },
