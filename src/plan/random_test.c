@@ -410,7 +410,8 @@ static const uint64_t found[] = {
 
 int main(void)
 {
-    uint64_t plans = from_env("WEIR_PLANS", DEFAULT_PLANS);
+    uint64_t few = getenv("WEIR_VALGRIND") ? DEFAULT_PLANS / 10 : DEFAULT_PLANS;
+    uint64_t plans = from_env("WEIR_PLANS", few);
     uint64_t seed = from_env("WEIR_SEED", 1), bad = 0;
 
     for (size_t k = 0; seed == 1 && k < array_size(found); k++)

@@ -336,10 +336,9 @@ struct chance {
  * most may not; room_may_go has the last word.
  */
 static bool may_ask(const struct plan *p, const struct chance *c,
-                    const struct bound *b)
+                    const struct bound *b, bool back)
 {
     const struct plan_item *v = c->item;
-    bool back = b->queue->bound != NULL;
 
     if (b->priority != v->priority)
         return b->priority > v->priority;
@@ -360,7 +359,7 @@ static bool wake_bench(struct plan *p, const struct bench *b,
     for (uint32_t k = 0; k < b->nrows; k++) {
         struct queue *q = b->first[k].queue;
 
-        if (q && may_ask(p, c, &b->first[k]) &&
+        if (q && may_ask(p, c, &b->first[k], false) &&
             room_may_go(p, keyed_top(&q->items), c->item)) {
             give_chance(p, q);
             any = true;
@@ -412,7 +411,7 @@ static void wake_beside(struct plan *p, const struct chance *c)
     for (uint32_t k = 0; k < n->nbound; k++) {
         const struct bound *b = &n->bound[k];
 
-        if (b->shape->gpu_milli <= milli && may_ask(p, c, b) &&
+        if (b->shape->gpu_milli <= milli && may_ask(p, c, b, true) &&
             (!best || bound_before(p, b, best)) &&
             room_may_go(p, b->queue->bound, c->item))
             best = b;
