@@ -286,12 +286,22 @@ bool stage_relieve(struct plan *p, struct plan_decision *ret)
     return first && unstage(last_on(p, first, NULL), ret);
 }
 
+/* Of the devices only those count that the rank has. */
+static bool same_place(const struct plan_place *a, const struct plan_place *b)
+{
+    return a->node == b->node && a->part == b->part &&
+           a->ndevices == b->ndevices &&
+           memcmp(a->device, b->device, a->ndevices * sizeof(*a->device)) == 0;
+}
+
 static bool kept_for(const struct stage *s)
 {
     const struct reservation *r = s->item->reserved;
+    bool same = r && r->nplaces == s->nplaces;
 
-    return r && r->nplaces == s->nplaces &&
-           memcmp(r->places, s->places, s->nplaces * sizeof(*s->places)) == 0;
+    for (uint32_t k = 0; same && k < s->nplaces; k++)
+        same = same_place(&r->places[k], &s->places[k]);
+    return same;
 }
 
 static bool claims(const struct plan *p, const struct plan_item *i)
