@@ -105,6 +105,29 @@ void keyed_remove(struct keyed *h, void *item)
         settle(h, slot - 1, &last);
 }
 
+/* Each next one is below one that came before. */
+uint32_t keyed_first(const struct keyed *h, void **ret, uint32_t want)
+{
+    uint32_t edge[KEYED_FIRST * KEYED_BELOW + 1] = { 0 };
+    uint32_t n = h->count > 0, found = 0;
+
+    assert(want <= KEYED_FIRST);
+    while (n > 0 && found < want) {
+        uint32_t least = 0, at;
+
+        for (uint32_t k = 1; k < n; k++)
+            if (before(h, &h->list[edge[k]], &h->list[edge[least]]))
+                least = k;
+        at = edge[least];
+        edge[least] = edge[--n];
+        ret[found++] = h->list[at].item;
+        for (uint32_t k = 1; k <= KEYED_BELOW; k++)
+            if (at * KEYED_BELOW + k < h->count)
+                edge[n++] = at * KEYED_BELOW + k;
+    }
+    return found;
+}
+
 void keyed_free(struct keyed *h)
 {
     free(h->list);

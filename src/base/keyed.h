@@ -31,6 +31,11 @@ void keyed_set(struct keyed *h, void *item, uint64_t key, uint64_t second);
 void keyed_remove(struct keyed *h, void *item);    /* in none: nothing */
 bool keyed_before(const struct keyed *h, const struct keyed_entry *a,
                   const struct keyed_entry *b);
+/* The first `want` in order, KEYED_FIRST at most, without taking them out: in
+ * want^2 steps, however many there are.  Returns how many.
+ */
+enum { KEYED_FIRST = 16 };
+uint32_t keyed_first(const struct keyed *h, void **ret, uint32_t want);
 void keyed_free(struct keyed *h);                  /* but not the items */
 
 /* NULL when empty. */

@@ -60,6 +60,32 @@ static void test_middle(void)
     keyed_free(&h);
 }
 
+static void test_first(void)
+{
+    struct keyed h = {
+        .before = thing_before, .slot = offsetof(struct thing, slot),
+    };
+    struct thing things[THINGS];
+    void *list[KEYED_FIRST];
+    uint32_t n, wrong = 0;
+
+    ok(keyed_first(&h, list, KEYED_FIRST) == 0, "the first of none");
+    fill(&h, things);
+    n = keyed_first(&h, list, KEYED_FIRST);
+    for (uint32_t i = 0; i < n; i++) {
+        wrong += keyed_top(&h) != list[i];
+        keyed_remove(&h, list[i]);
+    }
+    ok(n == KEYED_FIRST && wrong == 0, "the first come as they come out");
+    while (h.count > 2)
+        keyed_remove(&h, keyed_top(&h));
+    ok(keyed_first(&h, list, KEYED_FIRST) == 2, "no more than there are");
+    ok(keyed_first(&h, list, 1) == 1 && list[0] == keyed_top(&h),
+       "nor than are wanted");
+    ok(h.count == 2, "and they stay");
+    keyed_free(&h);
+}
+
 static void test_change(void)
 {
     struct keyed h = { .slot = offsetof(struct thing, slot) };
@@ -79,6 +105,7 @@ int main(void)
 {
     test_order();
     test_middle();
+    test_first();
     test_change();
     return tap_done();
 }

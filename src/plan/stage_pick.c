@@ -30,30 +30,6 @@
  * wait, so that there is an end to it.
  */
 
-/* ---- the first of a heap, in order ---- */
-
-/* At most STAGE_NODES; returns how many. */
-static uint32_t first_of(const struct keyed *h, void **ret)
-{
-    uint32_t edge[STAGE_NODES * KEYED_BELOW + 1] = { 0 };
-    uint32_t n = h->count > 0, found = 0;
-
-    while (n > 0 && found < STAGE_NODES) {
-        uint32_t least = 0, at;
-
-        for (uint32_t k = 1; k < n; k++)
-            if (keyed_before(h, &h->list[edge[k]], &h->list[edge[least]]))
-                least = k;
-        at = edge[least];
-        edge[least] = edge[--n];
-        ret[found++] = h->list[at].item;
-        for (uint32_t k = 1; k <= KEYED_BELOW; k++)
-            if (at * KEYED_BELOW + k < h->count)
-                edge[n++] = at * KEYED_BELOW + k;
-    }
-    return found;
-}
-
 /* ---- who is first? ---- */
 
 static bool eligible(const struct plan_item *i)
@@ -444,7 +420,7 @@ static bool unstage_for(struct plan *p, const struct plan_item *i,
                         struct plan_decision *ret)
 {
     void *list[STAGE_NODES];
-    uint32_t n = first_of(&p->stager->due, list);
+    uint32_t n = keyed_first(&p->stager->due, list, STAGE_NODES);
     struct plan_item *last = NULL;
     struct plan_place place;
 
@@ -468,7 +444,7 @@ static bool unstage_for(struct plan *p, const struct plan_item *i,
 static bool stage_first(struct plan *p, struct plan_decision *ret)
 {
     void *nodes[STAGE_NODES];
-    uint32_t n = first_of(&p->stager->near, nodes);
+    uint32_t n = keyed_first(&p->stager->near, nodes, STAGE_NODES);
     struct plan_item *best = NULL, *stuck = NULL;
     struct plan_place place, at;
 
@@ -519,8 +495,8 @@ static bool stage_expected(struct plan *p, struct plan_decision *ret)
 {
     const struct stager *g = p->stager;
     void *items[STAGE_NODES], *nodes[STAGE_NODES];
-    uint32_t count = first_of(&g->expected, items);
-    uint32_t n = count > 0 ? first_of(&g->near, nodes) : 0;
+    uint32_t count = keyed_first(&g->expected, items, STAGE_NODES);
+    uint32_t n = count > 0 ? keyed_first(&g->near, nodes, STAGE_NODES) : 0;
     uint64_t ahead = p->policy.lookahead_ms;
     struct plan_place at;
 

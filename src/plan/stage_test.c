@@ -47,6 +47,20 @@ static struct plan_item *add(struct bed *b, uint32_t milli, uint64_t memory,
     });
 }
 
+/* One device: one item runs there, and the next waits for it. */
+static struct plan_node *open_two(struct bed *b, struct plan_item **ret_first,
+                                  struct plan_item **ret_next)
+{
+    struct plan_node *n;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    *ret_first = add(b, 1000, 40, 0);
+    bed_run(b);
+    *ret_next = add(b, 1000, 40, 0);
+    return n;
+}
+
 static bool staged(const struct plan_item *i, const struct plan_node *n)
 {
     return plan_state(i) == ITEM_STAGED && stage_on(i, n);
@@ -58,11 +72,7 @@ static void test_stage(void)
     struct plan_item *first, *next, *later;
     struct plan_node *n;
 
-    open_bed(b);
-    n = ready_node(b, "n", 1, 100);
-    first = add(b, 1000, 40, 0);
-    bed_run(b);
-    next = add(b, 1000, 40, 0);
+    n = open_two(b, &first, &next);
     later = add(b, 1000, 40, 0);
     bed_wait(b, 5 * MINUTE);
     ok(plan_state(next) == ITEM_WAITING, "the end is not near");
@@ -85,11 +95,7 @@ static void test_memory(void)
     struct plan_item *first, *next, *cpus;
     struct plan_node *n;
 
-    open_bed(b);
-    n = ready_node(b, "n", 1, 100);
-    first = add(b, 1000, 40, 0);
-    bed_run(b);
-    next = add(b, 1000, 40, 0);
+    n = open_two(b, &first, &next);
     bed_wait(b, 9 * MINUTE + MINUTE / 2);
     ok(staged(next, n), "staged");
     cpus = add(b, 0, 50, 0);
@@ -112,11 +118,7 @@ static void test_wrong(void)
     unsigned times = 0;
     bool was = false;
 
-    open_bed(b);
-    n = ready_node(b, "n", 1, 100);
-    first = add(b, 1000, 40, 0);
-    bed_run(b);
-    next = add(b, 1000, 40, 0);
+    n = open_two(b, &first, &next);
     for (unsigned k = 0; k < 2000; k++) {
         bool is;
 

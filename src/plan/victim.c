@@ -319,32 +319,6 @@ bool victim_hope(const struct ask *a, uint64_t idle)
     return any && milli >= want;
 }
 
-/* The first `want` of the heap, in order, without taking them out: each next
- * one is below one that came before.  At most ROOM_VICTIMS; returns how many.
- */
-static uint32_t first_of(const struct keyed *h, struct plan_item **ret,
-                         uint32_t want)
-{
-    uint32_t front[KEYED_BELOW * ROOM_VICTIMS + 1], n = 0, nfront = 0;
-
-    if (h->count > 0)
-        front[nfront++] = 0;
-    while (nfront > 0 && n < want) {
-        uint32_t best = 0, at;
-
-        for (uint32_t k = 1; k < nfront; k++)
-            if (keyed_before(h, &h->list[front[k]], &h->list[front[best]]))
-                best = k;
-        at = front[best];
-        front[best] = front[--nfront];
-        ret[n++] = h->list[at].item;
-        for (uint32_t k = 1; k <= KEYED_BELOW; k++)
-            if (KEYED_BELOW * at + k < h->count)
-                front[nfront++] = KEYED_BELOW * at + k;
-    }
-    return n;
-}
-
 uint32_t victim_first(const struct ask *a, struct plan_item **ret)
 {
     const struct rooms *r = a->p->rooms;
@@ -353,11 +327,15 @@ uint32_t victim_first(const struct ask *a, struct plan_item **ret)
 
     for (uint32_t k = 0; k < r->nsets && n < ROOM_VICTIMS; k++) {
         const struct running_set *set = &r->sets[k];
+        void *list[ROOM_VICTIMS];
+        uint32_t count = 0;
 
         if (is_past(a, set))
             break;
         if (may_ask(a, set->priority, set->level, set->tenant, &unused))
-            n += first_of(&set->items, ret + n, ROOM_VICTIMS - n);
+            count = keyed_first(&set->items, list, ROOM_VICTIMS - n);
+        for (uint32_t m = 0; m < count; m++)
+            ret[n++] = list[m];
     }
     return n;
 }
