@@ -12,12 +12,13 @@
 /* The life of an item: in line, on its places, off them, gone.
  *
  * Work is device-milliseconds, the running stretch included only when asked
- * for (item_work).  The level follows from the work and from what was learned;
+ * for (plan_work).  The level follows from the work and from what was learned;
  * it is worked out when an item joins the line, when it starts, and when its
  * timer says that it changes.
  *
  * Two heaps of timers hold all that time alone changes: a running item's next
- * level, a waiting one's end of patience, and the nearing of its deadline.
+ * level, or that it may be asked to leave; a waiting one's end of patience, the
+ * nearing of its deadline, and its next look at a better device.
  */
 
 uint64_t places_milli(const struct shape *s, const struct plan_place *places,
@@ -394,11 +395,6 @@ static void leave_hold(struct plan *p, struct plan_item *i)
         stage_drop(p, i);
 }
 
-static uint64_t at_most(uint64_t ms)
-{
-    return ms < ITEM_MS_MAX ? ms : ITEM_MS_MAX;
-}
-
 struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
 {
     struct plan_item *i = mem_new(sizeof(*i));
@@ -410,12 +406,12 @@ struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
     i->priority = (int16_t) spec->priority;
     i->yield = (uint8_t) spec->yield;
     i->order = spec->order;
-    i->ready_ms = i->since_ms = spec->ready_ms;
-    i->deadline_ms = at_most(spec->deadline_ms);
-    i->urgent_ms = spec->urgent_ms;
-    i->below_ms = at_most(spec->below_ms);
-    i->work = spec->had_work;
-    i->run_ms = spec->had_ms;
+    i->ready_ms = i->since_ms = item_ms(spec->ready_ms);
+    i->deadline_ms = item_ms(spec->deadline_ms);
+    i->urgent_ms = item_ms(spec->urgent_ms);
+    i->below_ms = item_ms(spec->below_ms);
+    i->work = item_ms(spec->had_work);
+    i->run_ms = item_ms(spec->had_ms);
     i->bytes = spec->bytes;
     i->sig = spec->sig;
     i->cold = spec->cold;
@@ -460,7 +456,7 @@ void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms)
 {
     if (item_waits(i))
         line_remove(p, i);
-    i->below_ms = at_most(below_ms);
+    i->below_ms = item_ms(below_ms);
     if (item_waits(i))
         line_add(p, i);
 }
@@ -656,10 +652,12 @@ void plan_leaving(struct plan *p, struct plan_item *i,
  */
 void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
 {
-    const struct plan_place at = i->places[place];
-    uint64_t milli = i->shape->parts[at.part].need.gpu_milli;
+    struct plan_place at;
+    uint64_t milli;
 
     assert(item_runs(i) && i->nplaces > 1 && place < i->nplaces);
+    at = i->places[place];
+    milli = i->shape->parts[at.part].need.gpu_milli;
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
     pool_item_remove(at.node, i);

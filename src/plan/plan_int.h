@@ -167,8 +167,14 @@ struct plan_tenant {
 
 /* ---- items ---- */
 
-/* No time told by others is more: line.c has it beside other things in a word. */
+/* No time told by others, nor work, is more: line.c has it beside other things in
+ * a word, and sums of some cannot overflow.  To a sketch all beyond is as much.
+ */
 #define ITEM_MS_MAX ((UINT64_C(1) << 47) - 1)
+static inline uint64_t item_ms(uint64_t told_ms)
+{
+    return told_ms < ITEM_MS_MAX ? told_ms : ITEM_MS_MAX;
+}
 
 /* What heaps, timers and the search for victims touch comes first: of a million
  * items that is all that is looked at of most.

@@ -152,6 +152,34 @@ static void test_goes_back(void)
     plan_free(b->p);
 }
 
+/* A time beyond all bounds is far away, and not long past. */
+static void test_bounds(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *i, *ran, *worked;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, false);
+    (void) BED(.milli = 1000, .yield = YIELD_NEVER);
+    bed_wait(b, 20 * MINUTE);
+    ran = BED(.milli = 1000, .had_ms = UINT64_MAX);
+    i = plan_add(b->p, &(struct plan_item_spec) {
+        .tenant = b->t, .nparts = 1, .ready_ms = UINT64_MAX, .order = 100,
+        .parts = &(struct plan_part) { .need.gpu_milli = 1000, .count = 1 },
+    });
+    bed_run(b);
+    ok(!ran->promoted, "who has run for ever is patient");
+    ok(!i->promoted, "who is not ready yet does not wait");
+    plan_end(b->p, i, false);
+    (void) bed_node(b, "m", 1, true, false);
+    worked = BED(.milli = 1000, .priority = 1, .had_work = UINT64_MAX);
+    bed_run(b);
+    bed_wait(b, MINUTE);
+    ok(bed_runs(worked) && plan_work(b->p, worked) > MINUTE,
+       "work only grows");
+    plan_free(b->p);
+}
+
 static void test_learns(void)
 {
     struct bed bed, *b = &bed;
@@ -208,6 +236,7 @@ int main(void)
     test_goes_back();
     test_goes_on(false);
     test_goes_on(true);
+    test_bounds();
     test_learns();
     test_usage();
     test_names();

@@ -368,9 +368,9 @@ void plan_expect(struct plan *p, struct plan_item *i, uint64_t ready_ms)
 {
     if (i->state != ITEM_HELD || i->places)
         return;
-    i->near_ms = ready_ms;
+    i->near_ms = item_ms(ready_ms);
     if (ready_ms > 0)
-        keyed_set(&p->stager->expected, i, ready_ms, i->order);
+        keyed_set(&p->stager->expected, i, i->near_ms, i->order);
     else
         keyed_remove(&p->stager->expected, i);
 }
