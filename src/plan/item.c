@@ -464,7 +464,7 @@ void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms)
 void plan_progress(struct plan *p, struct plan_item *i, double progress)
 {
     i->progress = (float) progress;
-    if (i->look_slot > 0)
+    if (i->state == ITEM_RUNNING && i->look_slot > 0)
         stage_running(p, i, true);     /* more is known of its end */
 }
 

@@ -298,6 +298,56 @@ static void test_expected(void)
     plan_free(b->p);
 }
 
+/* What a held one says of itself is no news of an end. */
+static void test_says(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *next;
+    struct plan_node *n = open_two(b, &first, &next);
+    struct plan_decision d;
+    struct err err = { 0 };
+
+    plan_hold(b->p, next, true);
+    plan_expect(b->p, next, UINT64_MAX);
+    plan_progress(b->p, next, 0.5);
+    ok(plan_check(b->p, &err) == 0 && b->p->stager->expected.count == 1,
+       "it is expected as before: %s", err.text);
+    ok(!plan_next(b->p, &d) && n->nstaged == 0, "at a time that never comes");
+    plan_expect(b->p, next, plan_now(b->p) + 1000);
+    ok(plan_next(b->p, &d) == false, "or where there is no room");
+    plan_end(b->p, first, false);
+    bed_run(b);
+    plan_expect(b->p, next, UINT64_MAX);
+    bed_wait(b, 2 * MINUTE);
+    ok(n->nstaged == 1, "who is expected later than thought stays ready");
+    plan_free(b->p);
+}
+
+/* The rank on the node that stages ends first, and the node goes. */
+static void test_node_goes(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang;
+    struct plan_node *n, *m;
+
+    open_bed(b);
+    n = ready_node(b, "n", 1, 100);
+    (void) bed_node(b, "m", 1, false, false);
+    gang = BED(.milli = 1000, .ranks = 2, .like = "ten");
+    bed_run(b);
+    ok(bed_runs(gang) && b->p->stager->looks.count == 1, "one is looked at");
+    plan_gave(b->p, gang, gang->places[0].node == n ? 0 : 1);
+    plan_node_remove(b->p, n);
+    plan_end(b->p, gang, true);
+    ok(b->p->stager->looks.count == 0, "but not when it is over");
+    m = ready_node(b, "n", 1, 100);
+    for (unsigned k = 0; k < 3; k++)
+        (void) add(b, 1000, 40, 0);
+    bed_wait(b, MINUTE);
+    ok(m->nitems == 1, "another such node does as well");
+    plan_free(b->p);
+}
+
 /* What was promised may close before that time comes. */
 static void test_promised_closed(void)
 {
@@ -334,5 +384,7 @@ int main(void)
     test_told();
     test_claimed();
     test_expected();
+    test_says();
+    test_node_goes();
     return tap_done();
 }
