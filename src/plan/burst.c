@@ -292,7 +292,7 @@ static void add_ends(const struct plan *p, const struct plan_node *n,
 
         while (at->node != n)
             at++;
-        if (o->state != ITEM_RUNNING || at->ndevices == 0 || slots_met(n, k))
+        if (o->state != ITEM_RUNNING || at->ndevices == 0 || pool_met(n, k))
             continue;
         s->list[s->count++] = (struct soon_end) {
             .at_ms = item_end_ms(p, o, p->policy.quantile),

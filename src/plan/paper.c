@@ -1,4 +1,5 @@
 #include "plan/paper.h"
+#include "plan/pool.h"
 
 #include "base/mem.h"
 
@@ -80,6 +81,17 @@ static void set_node(struct paper_node *at, struct plan_node *n,
         left[d] = n->devices[d].free_milli;
 }
 
+/* Of the nodes on the paper, is it the first that the item is on? */
+static bool is_first(const struct paper *pa, const struct plan_item *i,
+                     const struct plan_node *n)
+{
+    uint32_t k = 0;
+
+    while (!paper_find(pa, i->places[k].node))
+        k++;
+    return i->places[k].node == n;
+}
+
 static void take_off_leaving(struct paper *pa, const struct plan_item *i)
 {
     for (uint32_t k = 0; k < pa->count; k++) {
@@ -88,9 +100,9 @@ static void take_off_leaving(struct paper *pa, const struct plan_item *i)
         for (uint32_t m = 0; m < n->nitems; m++) {
             const struct plan_item *o = n->items[m];
 
-            /* An item of several nodes is met several times. */
-            if (o->state == ITEM_LEAVING && room_left_to(pa->plan, o, i) &&
-                paper_find(pa, o->places[0].node) == &pa->nodes[k]) {
+            /* One with several ranks is met several times. */
+            if (o->state == ITEM_LEAVING && room_left_to(o, i) &&
+                !pool_met(n, m) && is_first(pa, o, n)) {
                 paper_give_item(pa, o);
                 if (o->yield == YIELD_SUSPEND && n->suspends)
                     paper_park(pa, o, true);

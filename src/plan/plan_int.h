@@ -449,8 +449,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
 /* A suspended one that does not roam goes on where it was. */
 bool room_own_node(const struct plan_item *i, const struct plan_node *n);
 /* What leaves: does its room go to the item?  (Or to nobody yet.) */
-bool room_left_to(const struct plan *p, const struct plan_item *leaving,
-                  const struct plan_item *i);
+bool room_left_to(const struct plan_item *leaving, const struct plan_item *i);
 bool room_allows(const struct plan *p, const struct plan_item *i,
                  const struct plan_node *n, const struct part *part,
                  const struct plan_place *place);

@@ -305,6 +305,14 @@ void pool_item_remove(struct plan_node *n, struct plan_item *i)
     }
 }
 
+bool pool_met(const struct plan_node *n, uint32_t m)
+{
+    for (uint32_t k = 0; n->items[m]->nplaces > 1 && k < m; k++)
+        if (n->items[k] == n->items[m])
+            return true;
+    return false;
+}
+
 /* ---- kinds and families ---- */
 
 static struct family *family_new(struct pool *o, const struct plan_node *n,

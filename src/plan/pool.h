@@ -81,6 +81,10 @@ void pool_ready(struct family *f);
  */
 struct plan_node *const *pool_sorted(struct plan *p);
 unsigned pool_cpu_class(uint64_t cpu_milli);
+/* One with several ranks on the node stands there several times: was the m-th of
+ * its items met before?
+ */
+bool pool_met(const struct plan_node *n, uint32_t m);
 /* The first node at or after `from` in the bucket, or UINT32_MAX. */
 uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size);
 void pool_gave(struct plan *p, const struct plan_node *n);

@@ -319,7 +319,7 @@ static void lacks(const struct plan *p, const struct reservation *r,
     for (uint32_t m = 0; m < n->nitems; m++) {
         const struct plan_item *o = n->items[m];
 
-        for (uint32_t x = 0; !slots_met(n, m) && x < o->nplaces; x++) {
+        for (uint32_t x = 0; !pool_met(n, m) && x < o->nplaces; x++) {
             const struct part *q = &o->shape->parts[o->places[x].part];
 
             if (o->places[x].node != n || !on_reserved(r, &o->places[x]) ||

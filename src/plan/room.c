@@ -371,10 +371,8 @@ bool room_taken(const struct plan *p, const struct plan_item *claimant,
 
 /* ---- what claims mean to others ---- */
 
-bool room_left_to(const struct plan *p, const struct plan_item *leaving,
-                  const struct plan_item *i)
+bool room_left_to(const struct plan_item *leaving, const struct plan_item *i)
 {
-    (void) p;
     return !leaving->claimant || leaving->claimant == i;
 }
 

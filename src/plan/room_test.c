@@ -89,6 +89,28 @@ static void test_in_vain(void)
     plan_free(b->p);
 }
 
+/* What leaves anyhow is counted, all its ranks, and each once. */
+static void test_leaves_anyhow(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *gang, *low, *high;
+
+    bed_open(b);
+    (void) bed_node(b, "m", 2, false, false);
+    (void) bed_node(b, "n", 2, false, false);
+    gang = RAN(0, .milli = 1000, .ranks = 2, .yield = YIELD_KILL);
+    low = RAN(6 * MINUTE, .milli = 2000, .yield = YIELD_KILL);
+    ok(gang->places[0].node == gang->places[1].node && bed_runs(low),
+       "two ranks are on one node");
+    plan_leaving(b->p, gang, NULL);
+    high = BED(.milli = 2000, .priority = 1);
+    ok(nothing(b), "nobody else has to go");
+    plan_left(b->p, gang, false, 0);
+    bed_run(b);
+    ok(bed_runs(high) && bed_runs(low), "it starts there");
+    plan_free(b->p);
+}
+
 static void test_least_loss(void)
 {
     struct bed bed, *b = &bed;
@@ -593,6 +615,7 @@ int main(void)
     test_priority();
     test_min_run();
     test_in_vain();
+    test_leaves_anyhow();
     test_least_loss();
     test_quota();
     test_quota_kill();

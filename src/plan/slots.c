@@ -1,3 +1,4 @@
+#include "plan/pool.h"
 #include "plan/slots.h"
 
 #include "base/mem.h"
@@ -44,21 +45,13 @@ static int by_end(const void *a, const void *b)
     return x->item->order < y->item->order ? -1 : 1;
 }
 
-bool slots_met(const struct plan_node *n, uint32_t m)
-{
-    for (uint32_t k = 0; n->items[m]->nplaces > 1 && k < m; k++)
-        if (n->items[k] == n->items[m])
-            return true;
-    return false;
-}
-
 static uint32_t ends_on(const struct plan *p, const struct plan_node *n,
                         struct end *ret)
 {
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < n->nitems; k++)
-        if (n->items[k]->state == ITEM_RUNNING && !slots_met(n, k))
+        if (n->items[k]->state == ITEM_RUNNING && !pool_met(n, k))
             ret[count++] = (struct end) {
                 n->items[k],
                 item_end_ms(p, n->items[k], p->policy.quantile)

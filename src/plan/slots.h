@@ -15,10 +15,6 @@ struct slots {
     uint32_t count, cap;
 };
 
-/* One with several ranks on the node stands there several times: was the m-th of
- * its items met before?
- */
-bool slots_met(const struct plan_node *n, uint32_t m);
 /* The first `most` ranks of the part on that node of the paper, which is spent
  * by it.  The list is from mem_grow, caller frees.
  */

@@ -1,3 +1,4 @@
+#include "plan/pool.h"
 #include "plan/stage.h"
 
 #include "base/err.h"
@@ -110,15 +111,6 @@ static uint64_t milli_on(const struct shape *s,
     return sum;
 }
 
-/* One with several ranks on the node stands there as often. */
-static bool met_before(const struct plan_node *n, uint32_t at)
-{
-    for (uint32_t k = 0; n->items[at]->nplaces > 1 && k < at; k++)
-        if (n->items[k] == n->items[at])
-            return true;
-    return false;
-}
-
 /* When something there may end, and whether there will be more of its devices
  * than those want who are staged; UINT64_MAX: no.
  */
@@ -129,7 +121,7 @@ static uint64_t near_ms(const struct plan_node *n)
     for (uint32_t k = 0; k < n->nitems; k++) {
         const struct plan_item *i = n->items[k];
 
-        if (i->near_ms == 0 || met_before(n, k))
+        if (i->near_ms == 0 || pool_met(n, k))
             continue;
         at = i->near_ms < at ? i->near_ms : at;
         comes += milli_on(i->shape, i->places, i->nplaces, n);

@@ -125,15 +125,9 @@ static bool fits_then(struct plan *p, struct plan_node *n,
     bool fits;
 
     paper_blank(&pa, p, &n, 1);
-    for (uint32_t k = 0; k < n->nitems; k++) {
-        const struct plan_item *o = n->items[k];
-        uint32_t m = 0;
-
-        while (n->items[m] != o)
-            m++;
-        if (o->near_ms > 0 && m == k)
-            paper_give_item(&pa, o);
-    }
+    for (uint32_t k = 0; k < n->nitems; k++)
+        if (n->items[k]->near_ms > 0 && !pool_met(n, k))
+            paper_give_item(&pa, n->items[k]);
     for (uint32_t k = 0; k < n->nstaged; k++) {
         const struct stage *s = n->staged[k];
 
