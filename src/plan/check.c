@@ -30,17 +30,6 @@ struct check {
     struct err *err;
 };
 
-static bool runs(const struct plan_item *i)
-{
-    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
-}
-
-static bool waits(const struct plan_item *i)
-{
-    return i->state == ITEM_WAITING || i->state == ITEM_SUSPENDED ||
-           i->state == ITEM_STAGED;
-}
-
 /* ---- items ---- */
 
 static int add_places(struct check *c, const struct plan_item *i)
@@ -115,7 +104,7 @@ static int check_item(struct check *c, const struct plan_item *i)
     if (i->whole)
         c->kept[i->whole->index]++;
     c->items[i->tenant->index]++;
-    if (waits(i)) {
+    if (item_waits(i)) {
         c->nwaiting++;
         if (i->shape->gpu_milli > 0)
             for (const struct plan_tenant *t = i->tenant; t; t = t->parent)
@@ -127,7 +116,7 @@ static int check_item(struct check *c, const struct plan_item *i)
     } else if (i->queue)
         return err_set(c->err, EPROTO, "item %ju: in a queue while %d",
                        (uintmax_t) i->order, i->state);
-    if (runs(i))
+    if (item_runs(i))
         return check_runner(c, i);
     for (uint32_t k = 0; k < i->nplaces; k++) {
         const struct plan_place *at = &i->places[k];

@@ -88,6 +88,14 @@ uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
     return item_end_at_ms(p, i, p->now_ms, quantile);
 }
 
+bool item_seen(const struct plan *p, const struct plan_item *i)
+{
+    struct guess g;
+
+    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
+    return g.seen > 0;
+}
+
 /* Returns the work at which it ends. */
 static uint64_t item_level(struct plan *p, struct plan_item *i)
 {

@@ -129,7 +129,7 @@ static bool try_beside(struct search *s, struct plan_node *n,
 
     if (s->part->devices == 0 || !promise_keeps(s->p, s->item, n, kept))
         return false;
-    *ret_score = score_place(s->p, s->item, n, s->part, kept, ret);
+    *ret_score = score_place(s->p, n, s->part, kept, ret);
     return ret->ndevices == s->part->devices &&
            promise_allows(s->p, s->item, n, s->part, ret);
 }
@@ -148,7 +148,7 @@ bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
         return false;
     memset(ret, 0, sizeof *ret);
     ret->part = (uint32_t) (s->part - s->shape->parts);
-    *ret_score = score_place(s->p, s->item, n, s->part, NULL, ret);
+    *ret_score = score_place(s->p, n, s->part, NULL, ret);
     return n->promised == 0 || s->o->ignore_promises ||
            promise_allows(s->p, s->item, n, s->part, ret) ||
            try_beside(s, n, ret, ret_score);

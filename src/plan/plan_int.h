@@ -251,7 +251,6 @@ struct plan {
     struct keyed timers[2];            /* of items: those that wait, those that run */
     struct plan_item *all;
     size_t waiting, items;
-    size_t bytes;
     bool fair;                         /* tenants share by weight */
     uint64_t shares;                   /* grows when their order may have changed */
     struct plan_place *next;           /* of the decision given last */
@@ -328,9 +327,9 @@ bool place_helps(const struct plan *p, const struct plan_node *n,
 void score_init(struct plan *p);
 void score_free(struct plan *p);
 void score_count(struct plan *p, struct shape *s, int more); /* items of it */
-double score_place(struct plan *p, const struct plan_item *i,
-                   struct plan_node *n, const struct part *part,
-                   const uint16_t *kept, struct plan_place *place);
+double score_place(struct plan *p, struct plan_node *n,
+                   const struct part *part, const uint16_t *kept,
+                   struct plan_place *place);
 /* Are CPUs of that node kept for its devices from a rank without one?  alone:
  * what all such ranks would have there, with this one.
  */
@@ -414,7 +413,6 @@ bool promise_bars(struct plan *p, const struct plan_item *i,
                   const struct plan_node *n);
 void promise_node_gone(struct plan *p, const struct plan_node *n);
 void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
-uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i);
 
 /* room.c, search.c */
 void room_init(struct plan *p);
@@ -488,6 +486,8 @@ uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
                         uint64_t now_ms, double quantile);   /* as of then */
+/* Is anything known of its like? */
+bool item_seen(const struct plan *p, const struct plan_item *i);
 
 bool item_runs(const struct plan_item *i);               /* holds its places */
 bool item_waits(const struct plan_item *i);              /* in line */

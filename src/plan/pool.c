@@ -322,7 +322,6 @@ static struct family *family_new(struct pool *o, const struct plan_node *n,
 
     f->key = mem_str(key);
     f->ndevices = n->ndevices;
-    f->pool_number = n->pool_number;
     f->uniform = true;
     for (uint32_t k = 0; k < n->ndevices; k++) {
         uint16_t m = n->devices[k].model;
@@ -567,7 +566,6 @@ struct plan_node *plan_node_add(struct plan *p,
     meter_all(p, n, 1);
     pool_gave(p, n);
     stage_node_new(p, n);
-    p->bytes += sizeof *n + n->ndevices * sizeof(*n->devices);
     line_room(p, n);
     return n;
 }
@@ -650,11 +648,10 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     p->pool->changes++;
     line_cpus(p);
     line_took(p);
-    p->bytes -= sizeof *n + n->ndevices * sizeof(*n->devices);
     node_free(n);
 }
 
-static int by_pool(const void *va, const void *vb)
+int pool_order(const void *va, const void *vb)
 {
     const struct plan_node *a = *(const struct plan_node *const *) va;
     const struct plan_node *b = *(const struct plan_node *const *) vb;
@@ -674,7 +671,7 @@ struct plan_node *const *pool_sorted(struct plan *p)
     for (uint32_t k = 0; k < p->nnodes; k++)
         if (p->nodes[k])
             o->sorted[n++] = p->nodes[k];
-    qsort(o->sorted, n, sizeof(struct plan_node *), by_pool);
+    qsort(o->sorted, n, sizeof(struct plan_node *), pool_order);
     o->sorted_at = o->changes;
     return o->sorted;
 }

@@ -30,7 +30,6 @@ struct bits {
 struct family {
     char *key;
     uint32_t ndevices;
-    uint16_t pool_number;
     uint64_t models;                   /* bit k: some device is of model k */
     uint64_t memory;                   /* of the largest device */
     bool uniform;                      /* all devices are alike */
@@ -76,13 +75,17 @@ struct pool {
 
 /* Sort and fill again when nodes came or went. */
 void pool_ready(struct family *f);
-/* All nodes, `live` of them, by pool and then by name: whoever looks at them one
+/* Of pointers to nodes: by pool, so that those of one stand together, then by
+ * name.
+ */
+int pool_order(const void *va, const void *vb);
+/* All nodes, `live` of them, in that order: whoever looks at them one
  * by one finds the same, in whatever order they came.
  */
 struct plan_node *const *pool_sorted(struct plan *p);
 unsigned pool_cpu_class(uint64_t cpu_milli);
-/* One with several ranks on the node stands there several times: was the m-th of
- * its items met before?
+/* One with several ranks on the node stands there several times: was the m-th
+ * of its items met before?
  */
 bool pool_met(const struct plan_node *n, uint32_t m);
 /* The first node at or after `from` in the bucket, or UINT32_MAX. */

@@ -281,7 +281,6 @@ static void claim_again(const struct world *w, const struct again *a,
             place_again(w, a, &d->victims[k].to);
     }
     *at = d;
-    a->q->rooms->nclaims++;
 }
 
 static void reservation_again(const struct world *w, const struct again *a,

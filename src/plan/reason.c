@@ -123,16 +123,6 @@ static bool finds(struct plan *p, const struct plan_item *i, bool promises)
 
 /* ---- the reason ---- */
 
-static const struct claim *claim_of(const struct plan *p,
-                                    const struct plan_item *i)
-{
-    const struct claim *c = p->rooms->claims;
-
-    while (c && c->claimant != i)
-        c = c->next;
-    return c;
-}
-
 static void lacks(const struct plan *p, const struct plan_item *i,
                   struct plan_reason *ret)
 {
@@ -213,7 +203,7 @@ static bool hopes(struct plan *p, const struct plan_item *i,
 static void reason(struct plan *p, const struct plan_item *i,
                    struct plan_reason *ret)
 {
-    const struct claim *c = claim_of(p, i);
+    const struct claim *c = room_claim(p, i);
     const struct plan_tenant *bars = tenant_barred(i->tenant,
                                                    i->shape->gpu_milli);
 

@@ -230,21 +230,6 @@ bool promise_for(struct plan *p, struct plan_item *i)
     return true;
 }
 
-uint64_t promise_start_ms(const struct plan *p, const struct plan_item *i)
-{
-    (void) p;
-    return i->reserved ? i->reserved->start_ms : 0;
-}
-
-/* Of one whose like was never seen too little is known for a reservation. */
-static bool seen(const struct plan *p, const struct plan_item *i)
-{
-    struct guess g;
-
-    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    return g.seen > 0;
-}
-
 /* When it would be gone from the places, had it started now. */
 static uint64_t gone_ms(const struct plan *p, const struct plan_item *i,
                         const struct plan_place *place)
@@ -465,8 +450,8 @@ bool promise_allows(struct plan *p, const struct plan_item *i,
         return false;
     if (passing(p, i, n))
         return true;
-    if (p->promises->count > 0 && !seen(p, i))
-        gone = UINT64_MAX;
+    if (p->promises->count > 0 && !item_seen(p, i))
+        gone = UINT64_MAX;             /* too little is known of its end */
     for (uint32_t k = 0; k < p->promises->count; k++) {
         const struct reservation *r = p->promises->list[k];
 

@@ -23,7 +23,7 @@ void room_init(struct plan *p)
     p->rooms = mem_new(sizeof(*p->rooms));
 }
 
-static void free_claim(struct claim *c)
+void room_claim_free(struct claim *c)
 {
     if (!c)
         return;
@@ -34,7 +34,7 @@ static void free_claim(struct claim *c)
 
 void room_free(struct plan *p)
 {
-    free_claim(p->rooms->draft);
+    room_claim_free(p->rooms->draft);
     for (uint32_t k = 0; k < p->rooms->nsets; k++)
         keyed_free(&p->rooms->sets[k].items);
     free(p->rooms->sets);
@@ -188,8 +188,7 @@ void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
 
 /* ---- claims ---- */
 
-static struct claim *find_claim(const struct plan *p,
-                                const struct plan_item *i)
+struct claim *room_claim(const struct plan *p, const struct plan_item *i)
 {
     struct claim *c = p->rooms->claims;
 
@@ -212,7 +211,6 @@ static void add_claim(struct plan *p, struct claim *c)
         at = &(*at)->next;
     *at = c;
     promise(c, true);
-    p->rooms->nclaims++;
 }
 
 static void unlink_claim(struct plan *p, struct claim *c)
@@ -222,7 +220,6 @@ static void unlink_claim(struct plan *p, struct claim *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    p->rooms->nclaims--;
     promise(c, false);
 }
 
@@ -232,18 +229,18 @@ static void drop_claim(struct plan *p, struct claim *c)
     unlink_claim(p, c);
     for (uint32_t k = 0; k < c->nvictims; k++) {
         struct plan_item *v = c->victims[k].item;
-        struct claim *own = find_claim(p, v);
+        struct claim *own = room_claim(p, v);
 
         v->claimant = NULL;
         if (own && v->state == ITEM_RUNNING) {
             unlink_claim(p, own);
-            free_claim(own);
+            room_claim_free(own);
         }
     }
     for (uint32_t k = 0; k < c->nplaces; k++)
         if (k == 0 || c->places[k].node != c->places[k - 1].node)
             line_room(p, c->places[k].node);
-    free_claim(c);
+    room_claim_free(c);
 }
 
 static uint32_t find_victim(const struct claim *c, const struct plan_item *v)
@@ -275,12 +272,12 @@ static struct claim *make_claim(struct plan *p, struct plan_item *claimant,
     struct claim *c = take(p->rooms->draft);
 
     if (!c || c->claimant != claimant) {
-        free_claim(c);
+        room_claim_free(c);
         c = room_search(p, claimant);
     }
     if (c && find_victim(c, v) < c->nvictims)
         return c;
-    free_claim(c);
+    room_claim_free(c);
     c = claim_alone(claimant, v->places, v->nplaces);
     for (uint32_t k = 0; k < c->nplaces; k++)
         c->places[k].part = 0;         /* of the claimant, not of v */
@@ -298,7 +295,7 @@ void room_leaving(struct plan *p, struct plan_item *v,
 
     if (!claimant || !item_waits(claimant))
         return;
-    c = find_claim(p, claimant);
+    c = room_claim(p, claimant);
     if (!c) {
         c = make_claim(p, claimant, v);
         add_claim(p, c);
@@ -325,12 +322,12 @@ void room_gone(struct plan *p, struct plan_item *v)
 
 void room_over(struct plan *p, struct plan_item *i)
 {
-    struct claim *c = find_claim(p, i);
+    struct claim *c = room_claim(p, i);
 
     if (c)
         drop_claim(p, c);
     if (p->rooms->draft) {
-        free_claim(p->rooms->draft);
+        room_claim_free(p->rooms->draft);
         p->rooms->draft = NULL;
     }
 }
@@ -351,7 +348,7 @@ void room_node_gone(struct plan *p, const struct plan_node *n)
         drop_claim(p, c);
         c = p->rooms->claims;
     }
-    free_claim(p->rooms->draft);
+    room_claim_free(p->rooms->draft);
     p->rooms->draft = NULL;
 }
 
@@ -362,7 +359,7 @@ bool room_taken(const struct plan *p, const struct plan_item *claimant,
 
     if (p->pool->live <= ROOM_NODES)
         return false;
-    c = find_claim(p, claimant);
+    c = room_claim(p, claimant);
     for (uint32_t k = 0; c && c->nvictims == 0 && k < c->nplaces; k++)
         if (c->places[k].node == n)
             return true;
@@ -652,9 +649,9 @@ bool room_next(struct plan *p, struct plan_decision *ret)
 
 bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret)
 {
-    if (find_claim(p, i))
+    if (room_claim(p, i))
         return false;
-    free_claim(p->rooms->draft);
+    room_claim_free(p->rooms->draft);
     p->rooms->draft = room_search(p, i);
     if (!p->rooms->draft)
         return false;

@@ -56,7 +56,6 @@ struct ripe {
 
 struct rooms {
     struct claim *claims;              /* the oldest first */
-    uint32_t nclaims;
     struct claim *draft;               /* decided, not begun */
     struct running_set *sets;          /* who goes first first: see room.c */
     uint32_t nsets, sets_cap;
@@ -67,3 +66,6 @@ struct rooms {
  * victim, or NULL.  Changes nothing.
  */
 struct claim *room_search(struct plan *p, struct plan_item *i);
+/* The claim of the item, or NULL. */
+struct claim *room_claim(const struct plan *p, const struct plan_item *i);
+void room_claim_free(struct claim *c);             /* NULL is fine */

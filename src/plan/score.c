@@ -489,14 +489,13 @@ static double starved(const struct scorer *c, const struct plan_node *n,
     return (want - (left > 0 ? left : 0)) / c->cpu_per_milli;
 }
 
-double score_place(struct plan *p, const struct plan_item *i,
-                   struct plan_node *n, const struct part *part,
-                   const uint16_t *kept, struct plan_place *place)
+double score_place(struct plan *p, struct plan_node *n,
+                   const struct part *part, const uint16_t *kept,
+                   struct plan_place *place)
 {
     struct scorer *c = p->scorer;
     double before, after, cost;
 
-    (void) i;
     learn(c);
     rate(p);
     place->node = n;

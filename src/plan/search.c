@@ -520,22 +520,12 @@ static bool fill(struct hunt *s)
 
 /* ---- where to look ---- */
 
-/* By pool, so that those of one stand together, then by name. */
-static int by_pool(const void *va, const void *vb)
-{
-    const struct plan_node *a = *(const struct plan_node *const *) va;
-    const struct plan_node *b = *(const struct plan_node *const *) vb;
-    int c = strcmp(a->pool, b->pool);
-
-    return c != 0 ? c : strcmp(a->name, b->name);
-}
-
 /* What is found must not depend on the order in which nodes came. */
 static void sort_nodes(struct plan_node **nodes, uint32_t n)
 {
     for (uint32_t k = 1; k < n; k++)
-        if (by_pool(&nodes[k - 1], &nodes[k]) > 0) {
-            qsort(nodes, n, sizeof(struct plan_node *), by_pool);
+        if (pool_order(&nodes[k - 1], &nodes[k]) > 0) {
+            qsort(nodes, n, sizeof(struct plan_node *), pool_order);
             return;
         }
 }
@@ -559,13 +549,6 @@ static void take_victims(struct hunt *s)
         s->steps[k].victim.item->picked = false;
         victim_off(&s->ask, s->steps[k].victim.item, false);
     }
-}
-
-static void free_claim(struct claim *c)
-{
-    free(c->places);
-    free(c->victims);
-    free(c);
 }
 
 /* Is more filled than those leave whose turn it is not to go? */
@@ -600,7 +583,7 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
     free(s.steps);
     if (found)
         return s.claim;
-    free_claim(s.claim);
+    room_claim_free(s.claim);
     return NULL;
 }
 
@@ -614,7 +597,7 @@ static struct claim *better(struct claim *a, struct claim *b)
         worse = a;
         a = b;
     }
-    free_claim(worse);
+    room_claim_free(worse);
     return a;
 }
 

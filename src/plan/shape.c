@@ -315,7 +315,6 @@ static struct shape *make(struct plan *p, const struct wanted *w,
     s->index = p->nshapes;
     p->shapes[p->nshapes++] = s;
     link_shape(p, s);
-    p->bytes += sizeof *s + s->nparts * sizeof *s->parts;
     return s;
 }
 
@@ -328,7 +327,6 @@ static void unmake(struct plan *p, struct shape *s)
     *at = s->next;
     p->shapes[s->index] = p->shapes[--p->nshapes];
     p->shapes[s->index]->index = s->index;
-    p->bytes -= sizeof *s + s->nparts * sizeof *s->parts;
     for (uint32_t k = 0; k < s->nparts; k++) {
         free_texts(s->parts[k].need.models, s->parts[k].need.nmodels);
         free_texts(s->parts[k].need.labels, s->parts[k].need.nlabels);

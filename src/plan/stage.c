@@ -145,21 +145,13 @@ static void settle_node(struct stager *g, struct plan_node *n)
 
 /* ---- what runs ---- */
 
-static bool seen(const struct plan *p, const struct plan_item *i)
-{
-    struct guess g;
-
-    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    return g.seen > 0;
-}
-
 static void look(struct plan *p, struct plan_item *i)
 {
     uint64_t ahead = p->policy.lookahead_ms, now = p->now_ms;
     uint64_t end = item_end_ms(p, i, EARLY), was = i->near_ms, at;
     uint64_t least = now + (ahead > 4000 ? ahead / 4 : 1000);
 
-    if (end <= now + (was ? 2 * ahead : ahead) && seen(p, i)) {
+    if (end <= now + (was ? 2 * ahead : ahead) && item_seen(p, i)) {
         i->near_ms = at = end;
     } else {
         i->near_ms = 0;

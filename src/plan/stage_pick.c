@@ -274,15 +274,6 @@ static bool kept_for(const struct stage *s)
     return same;
 }
 
-static bool claims(const struct plan *p, const struct plan_item *i)
-{
-    const struct claim *c = p->rooms->claims;
-
-    while (c && c->claimant != i)
-        c = c->next;
-    return c;
-}
-
 /* Is there still an end in view that makes room for it? */
 static bool in_view(struct plan *p, const struct stage *s)
 {
@@ -293,7 +284,7 @@ static bool in_view(struct plan *p, const struct stage *s)
             return false;
     if (s->item->state == ITEM_HELD)
         return p->now_ms < s->item->near_ms + p->policy.lookahead_ms;
-    if (claims(p, s->item))
+    if (room_claim(p, s->item))
         return true;
     if (s->item->reserved || !s->item->shape->simple)
         return kept_for(s);

@@ -1,4 +1,5 @@
 #include "plan/bed.h"
+#include "plan/reserve.h"
 #include "plan/stage.h"
 
 #include <errno.h>
@@ -365,7 +366,7 @@ static void test_promised_closed(void)
     promise_for(b->p, wide);
     ok(bed_runs(runs) && wide->reserved, "one is promised both devices");
     plan_device_open(b->p, n, 1, false);
-    plan_tick(b->p, promise_start_ms(b->p, wide) - MINUTE / 2);
+    plan_tick(b->p, wide->reserved->start_ms - MINUTE / 2);
     ok(!plan_next(b->p, &d), "it is not staged on a closed one");
     plan_device_open(b->p, n, 1, true);
     ok(plan_next(b->p, &d) && d.what == PLAN_STAGE && d.item == wide,
