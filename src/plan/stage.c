@@ -275,6 +275,20 @@ static void remove_from_node(struct plan *p, const struct stage *s,
     touch(p, n);
 }
 
+/* Could a rank of the item be staged and start there, as far as it goes by
+ * numbers?
+ */
+static bool is_place(const struct plan_item *i, const struct plan_place *at)
+{
+    if (!at->node->stages || at->part >= i->shape->nparts ||
+        at->ndevices != i->shape->parts[at->part].devices)
+        return false;
+    for (uint32_t d = 0; d < at->ndevices; d++)
+        if (at->device[d] >= at->node->ndevices)
+            return false;
+    return true;
+}
+
 static int may_stage(const struct plan_item *i,
                      const struct plan_place *places, uint32_t n,
                      struct err *err)
@@ -283,7 +297,7 @@ static int may_stage(const struct plan_item *i,
         const struct plan_node *node = places[k].node;
         uint64_t memory = 0;
 
-        if (!node->stages || places[k].part >= i->shape->nparts)
+        if (!is_place(i, &places[k]))
             return err_set(err, EBUSY, "node %s stages no such rank",
                            node->name);
         for (uint32_t m = 0; m <= k; m++)
@@ -304,6 +318,7 @@ int plan_staged(struct plan *p, struct plan_item *i,
                 const struct plan_place *places, uint32_t n, struct err *err)
 {
     int rc = may_stage(i, places, n, err);
+    uint64_t due_ms = p->now_ms + 2 * p->policy.lookahead_ms;
     struct stage *s;
 
     if (rc < 0)
@@ -317,11 +332,13 @@ int plan_staged(struct plan *p, struct plan_item *i,
     if (i->state == ITEM_WAITING)
         i->state = ITEM_STAGED;
     i->stagings += i->stagings < UINT8_MAX;
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n; k++) {
         if (first_on(s, k))
             add_to_node(p, s, s->places[k].node);
-    keyed_set(&p->stager->due, s, p->now_ms + 2 * p->policy.lookahead_ms,
-              i->order);
+        if (!s->places[k].node->open)
+            due_ms = p->now_ms;        /* not for long: see stage_node */
+    }
+    keyed_set(&p->stager->due, s, due_ms, i->order);
     return 0;
 }
 

@@ -201,6 +201,7 @@ static void test_told(void)
     struct plan_item *i;
     struct plan_place at = { .ndevices = 1 };
     const struct plan_place *places;
+    struct plan_decision d;
     struct err err = { 0 };
     uint64_t since = 0;
 
@@ -215,10 +216,25 @@ static void test_told(void)
        plan_stage(i, &places, &since) == 1 && places[0].node == at.node &&
        since == plan_now(b->p), "staged");
     ok(plan_staged(b->p, i, &at, 1, &err) == -EBUSY, "once");
+    plan_unstaged(b->p, i);
+    plan_unstaged(b->p, i);
+    at.device[0] = 1;
+    ok(plan_staged(b->p, i, &at, 1, &err) == -EBUSY && at.node->nstaged == 0,
+       "nor for a device that the node does not have: %s", err.text);
+    at.device[0] = 0;
+    at.ndevices = 0;
+    ok(plan_staged(b->p, i, &at, 1, &err) == -EBUSY, "or for too few");
+    at.ndevices = 1;
+    ok(plan_staged(b->p, i, &at, 1, &err) == 0, "staged again");
     plan_hold(b->p, i, true);
     ok(plan_stage(i, &places, &since) == 0 && at.node->nstaged == 0,
        "not while it is held");
     plan_hold(b->p, i, false);
+    plan_node_open(b->p, at.node, false);
+    ok(plan_staged(b->p, i, &at, 1, &err) == 0 && plan_next(b->p, &d) &&
+       d.what == PLAN_UNSTAGE && d.item == i,
+       "told of a closed node it is not left there");
+    plan_unstaged(b->p, i);
     ok(plan_staged(b->p, i, &at, 1, &err) == 0, "again");
     plan_node_remove(b->p, at.node);
     ok(plan_state(i) == ITEM_WAITING && plan_check(b->p, &err) == 0,
