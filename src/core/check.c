@@ -188,6 +188,16 @@ static int check_grants(const struct world *w, const struct task *t,
     return rc;
 }
 
+int check_ranks(const struct task *t, uint32_t ranks, struct err *err)
+{
+    uint32_t most = t->spec->ranks_max ? t->spec->ranks_max : t->spec->ranks;
+
+    if (ranks >= t->spec->ranks && ranks <= most)
+        return 0;
+    return err_set(err, EINVAL, "task '%s' has %u ranks, not %u",
+                   t->spec->name, t->spec->ranks, ranks);
+}
+
 static int check_planned(const struct world *w, const struct event *e,
                          struct err *err)
 {
@@ -204,12 +214,8 @@ static int check_planned(const struct world *w, const struct event *e,
     if (e->gen != next || e->gen == 0)
         return err_set(err, ESTALE, "task '%s': generation %u is not %u, the "
                        "next", t->spec->name, e->gen, next);
-    if (e->ngrants < t->spec->ranks ||
-        e->ngrants > (t->spec->ranks_max ? t->spec->ranks_max
-                                         : t->spec->ranks))
-        return err_set(err, EINVAL, "task '%s' has %u ranks, not %u",
-                       t->spec->name, t->spec->ranks, e->ngrants);
-    return check_grants(w, t, e, err);
+    rc = check_ranks(t, e->ngrants, err);
+    return rc < 0 ? rc : check_grants(w, t, e, err);
 }
 
 static int check_stage(const struct world *w, const struct event *e,

@@ -46,6 +46,8 @@ static int check_rank(const struct world *w, const struct task *t,
     const struct block *b = world_block(w, g->block);
     uint64_t memory = 0;
 
+    if (g->rank != rank)
+        return err_set(err, EINVAL, "grant %u is not for rank %u", rank, rank);
     if (!b)
         return err_set(err, ENOENT, "there is no block '%s'", g->block);
     if (!block_open(b) || !b->stages)
@@ -71,7 +73,7 @@ static bool in_line_at(const struct task *t, uint64_t at_ms)
 int check_staged(const struct world *w, const struct event *e,
                  const struct task *t, struct err *err)
 {
-    int rc = 0;
+    int rc;
 
     if (!in_line_at(t, e->time_ms) || t->staged)
         return err_set(err, ESTALE, "task '%s' is not one to be staged",
@@ -79,9 +81,7 @@ int check_staged(const struct world *w, const struct event *e,
     if (e->gen != task_next_gen(t))
         return err_set(err, ESTALE, "task '%s': generation %u is not %u, the "
                        "next", t->spec->name, e->gen, task_next_gen(t));
-    if (e->ngrants < t->spec->ranks || e->ngrants > SPEC_MAX_RANKS)
-        return err_set(err, EINVAL, "task '%s' has %u ranks, not %u",
-                       t->spec->name, t->spec->ranks, e->ngrants);
+    rc = check_ranks(t, e->ngrants, err);
     for (uint32_t i = 0; i < e->ngrants && rc == 0; i++)
         rc = check_rank(w, t, e, i, err);
     return rc;
@@ -228,6 +228,19 @@ json_t *stage_view(const struct task_stage *s)
     return j;
 }
 
+static int rank_load(const struct world *w, const struct task *t,
+                     const json_t *place, struct grant *ret)
+{
+    const struct block *b = world_block(w, json_get_str(place, "block", ""));
+
+    if (!b || grant_load(place, ret) < 0)
+        return -EINVAL;
+    memcpy(ret->block, b->id, sizeof(ret->block));
+    if (ret->ndevices)
+        ret->milli = t->spec->gpu_milli < 1000 ? t->spec->gpu_milli : 1000;
+    return room_size(b, t->spec, ret, NULL);
+}
+
 /* The row has its blocks in full, and generation and time beside. */
 int stage_load(const struct world *w, struct task *t, const json_t *row,
                const json_t *hidden)
@@ -238,23 +251,15 @@ int stage_load(const struct world *w, struct task *t, const json_t *row,
 
     if (!row)
         return 0;
-    if (n == 0 || n > SPEC_MAX_RANKS)
+    if (n > UINT32_MAX || check_ranks(t, (uint32_t) n, NULL) < 0)
         return -EINVAL;
     grants = mem_array(n, sizeof(*grants));
     for (size_t i = 0; i < n; i++) {
-        const json_t *place = json_array_get(list, i);
-        const struct block *b = world_block(w, json_get_str(place, "block",
-                                                            ""));
-
-        if (!b || grant_load(place, &grants[i]) < 0) {
+        if (rank_load(w, t, json_array_get(list, i), &grants[i]) < 0) {
             free(grants);
             return -EINVAL;
         }
         grants[i].rank = (uint32_t) i;
-        memcpy(grants[i].block, b->id, sizeof(grants[i].block));
-        if (grants[i].ndevices)
-            grants[i].milli = t->spec->gpu_milli < 1000 ? t->spec->gpu_milli
-                                                        : 1000;
     }
     set_staged(w, t, grants, (uint32_t) n);
     t->staged->gen = (uint32_t) json_integer_value(json_array_get(hidden, 0));

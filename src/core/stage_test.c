@@ -143,11 +143,77 @@ static void test_none(void)
     close_checked(&s, "none");
 }
 
+/* Told by somebody else, for a task that waits while another runs. */
+static int tell(struct sim *s, uint64_t id, uint32_t ngrants, uint32_t rank)
+{
+    struct event e;
+
+    event_init(&e, EVENT_STAGED);
+    e.workload = id;
+    e.gen = 1;
+    e.ngrants = ngrants;
+    e.grants = mem_array(ngrants, sizeof(*e.grants));
+    for (uint32_t i = 0; i < ngrants; i++) {
+        e.grants[i] = (struct grant) { .rank = rank + i, .ndevices = 1,
+                                       .milli = 1000 };
+        memcpy(e.grants[i].block, "b", 2);
+    }
+    return sim_event(s, &e);
+}
+
+static void test_ranks(void)
+{
+    struct sim s;
+    uint64_t id;
+
+    sim_open(&s);
+    s.stages = true;
+    sim_block(&s, "b", 1, "H100", 8);
+    (void) submit(&s, 0);
+    id = submit(&s, 0);
+    ok(tell(&s, id, 2, 0) == -EINVAL, "%s", s.err.text);
+    ok(tell(&s, id, 1, 1) == -EINVAL, "%s", s.err.text);
+    ok(tell(&s, id, 1, 0) == 0 && sim_task(&s, id, 0)->staged, "one of one");
+    close_checked(&s, "ranks");
+}
+
+/* A row that names a device which the block does not have. */
+static void test_damaged(void)
+{
+    struct sim s;
+    uint64_t id = open_near(&s, true);
+    json_t *row = NULL;
+    const char *name;
+    char *body, *at = NULL;
+
+    json_object_foreach(s.rows, name, row) {
+        at = strstr(json_get_str(row, "body", ""), "\"staged\":{");
+        if (at)
+            break;
+    }
+    body = mem_str(json_get_str(row, "body", ""));
+    at = strstr(body, "\"devices\":[0]");
+    ok(sim_task(&s, id, 0)->staged && at, "it is in the tables");
+    if (at)
+        at[11] = '1';
+    json_put_str(row, "body", body);
+    world_free(sim_load(&s));
+    ok(s.faults == 1, "which do not load");
+    if (at)
+        at[11] = '0';
+    json_put_str(row, "body", body);
+    s.faults = 0;
+    free(body);
+    close_checked(&s, "damaged");
+}
+
 int main(void)
 {
     test_staged();
     test_unstaged();
     test_lost();
     test_none();
+    test_ranks();
+    test_damaged();
     return tap_done();
 }

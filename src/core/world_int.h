@@ -252,6 +252,9 @@ void pending_clear(struct world *w);
 void item_grants(const struct plan_decision *d, uint32_t part,
                  const struct spec_task *s, struct pending *ret);
 
+/* check.c: may an attempt of it have so many? */
+int check_ranks(const struct task *t, uint32_t ranks, struct err *err);
+
 /* stage.c */
 /* The generation of an attempt there: the next, or where it is staged and that
  * is elsewhere, the one after.
