@@ -272,6 +272,13 @@ static void never_devices(const struct spec_task *s, const struct supply *has,
 {
     autobuf struct buf what = wanted(s);
 
+    if (s->gpu_milli > DEVICES_PER_RANK * 1000) {
+        say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s, "
+            "and a rank has at most %d.", buf_text(&what), per_rank(s).text,
+            DEVICES_PER_RANK);
+        change(y, "Ask for more ranks with fewer devices each.");
+        return;
+    }
     say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s on "
         "one node, and the largest of the nodes has %" PRIu64 " of %" PRIu64
         " in all.", buf_text(&what), per_rank(s).text, has->most, has->all);

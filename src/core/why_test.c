@@ -79,6 +79,21 @@ static void test_life(void)
     sim_close(&s);
 }
 
+static void test_too_wide(void)
+{
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 20, "H100", 8);
+    (void) submit(&s, 17000, 1000);
+    says(&s, 1, 0, WHY_NEVER_DEVICES, 1, "It can never start here: it asks "
+         "for 17 devices, and a rank has at most 16.", "Ask for more ranks "
+         "with fewer devices each.");
+    (void) submit(&s, 16000, 1000);
+    ok(sim_state(&s, 2, 0) == TASK_STARTING, "16 it may have");
+    close_checked(&s, "too wide");
+}
+
 static void test_never(void)
 {
     struct spec *spec;
@@ -404,6 +419,7 @@ int main(void)
 {
     test_life();
     test_never();
+    test_too_wide();
     test_room();
     test_label();
     test_tenant();

@@ -27,7 +27,7 @@ static enum plan_reason_code part_never(const struct plan *p,
         return q->need.nmodels ? REASON_NEVER_MODEL : REASON_NEVER_DEVICES;
     if (q->devices > 0 && memory == 0)
         return REASON_NEVER_GPU_MEMORY;
-    if (memory < q->devices)
+    if (memory < q->devices || q->devices > PLAN_DEVICES)
         return REASON_NEVER_DEVICES;
     if (like->cpu_milli < q->need.cpu_milli)
         return REASON_NEVER_CPUS;

@@ -194,7 +194,7 @@ bool paper_fits(const struct paper *pa, const struct paper_node *at,
     if (need->devices == 0)
         return !score_keeps(pa->plan, at->node, need,
                             at->alone + need->need.cpu_milli);
-    return choose(pa, at, need, ret);
+    return need->devices <= PLAN_DEVICES && choose(pa, at, need, ret);
 }
 
 void paper_take_any(struct paper *pa, const struct shape *s,

@@ -27,7 +27,8 @@ bool place_family(const struct family *f, const struct part *q)
 {
     if (q->devices == 0)
         return true;
-    return f->ndevices >= q->devices && f->memory >= q->need.gpu_memory &&
+    return f->ndevices >= q->devices && q->devices <= PLAN_DEVICES &&
+           f->memory >= q->need.gpu_memory &&
            (q->need.nmodels == 0 || (f->models & q->models));
 }
 

@@ -180,6 +180,31 @@ static void test_bounds(void)
     plan_free(b->p);
 }
 
+/* More devices than a rank may have: never, and not a byte beyond. */
+static void test_too_wide(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_device list[PLAN_DEVICES + 4];
+    struct plan_item *wide, *most;
+    struct plan_reason r;
+
+    bed_open(b);
+    for (uint32_t k = 0; k < array_size(list); k++)
+        list[k] = (struct plan_device) { "simulated", 1 };
+    (void) plan_node_add(b->p, &(struct plan_node_spec) {
+        .name = "n", .pool = "pool", .cpu_milli = 64000, .memory = 1024,
+        .devices = list, .ndevices = array_size(list),
+    }, NULL);
+    wide = BED(.milli = (PLAN_DEVICES + 1) * 1000);
+    most = BED(.milli = PLAN_DEVICES * 1000);
+    bed_run(b);
+    plan_reason(b->p, wide, plan_now(b->p), &r);
+    ok(plan_state(wide) == ITEM_WAITING && r.code == REASON_NEVER_DEVICES,
+       "%s", plan_reason_name(r.code));
+    ok(bed_runs(most), "as many as a rank may have");
+    plan_free(b->p);
+}
+
 static void test_learns(void)
 {
     struct bed bed, *b = &bed;
@@ -237,6 +262,7 @@ int main(void)
     test_goes_on(false);
     test_goes_on(true);
     test_bounds();
+    test_too_wide();
     test_learns();
     test_usage();
     test_names();
