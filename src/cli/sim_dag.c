@@ -315,8 +315,8 @@ static const struct opt mixed_options[] = {
     { "duty", 0, "SHARE", "of the time for which a pipeline would hold its "
       "GPUs, how much it uses them; 0.5 when not given", OPT_MILLI,
       AT(duty) },
-    { "startup", 0, "TIME", "what a task's first start with GPUs takes before "
-      "its work begins, unless it is staged", OPT_DURATION_0,
+    { "startup", 0, "TIME", "what a task with GPUs takes once before its work "
+      "begins, unless it is staged", OPT_DURATION_0,
       AT(startup_ms) },
     { "lookahead", 0, "TIME", "with --startup, of the policy (1m); 0s: nothing "
       "is staged", OPT_TEXT, AT(lookahead) },

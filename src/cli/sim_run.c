@@ -441,8 +441,8 @@ static const struct opt run_options[] = {
       AT(pin) },
     { "suspend-cost", 0, "TIME", "what a suspended job pays when it resumes",
       OPT_DURATION_0, AT(suspend_ms) },
-    { "startup", 0, "TIME", "what a job's first start takes before its work "
-      "begins, unless weir stages it", OPT_DURATION_0, AT(startup_ms) },
+    { "startup", 0, "TIME", "what a job takes once before its work begins, "
+      "unless weir stages it", OPT_DURATION_0, AT(startup_ms) },
     { "lookahead", 0, "TIME", "weir: with --startup, of the policy (1m); 0s: "
       "nothing is staged", OPT_TEXT, AT(lookahead) },
     { "resume", 0, "WHERE", "weir: anywhere (the default), same-node, or never: "

@@ -19,6 +19,7 @@ struct act {
     uint32_t missing;                  /* parents that have not ended */
     bool started;
     uint64_t left_ms;                  /* of its length, while it waits */
+    uint64_t owed_ms;                  /* of its startup, the same */
     uint64_t warm_ms;                  /* until then it resumes or starts up */
     uint64_t end_ms;
     uint64_t way_ms;
@@ -417,14 +418,15 @@ static int start(struct play *y, uint64_t now, const struct plan_decision *d,
                  struct err *err)
 {
     struct act *a = plan_owner(d->item);
-    uint64_t first = a->started ? 0 : startup(y, now, d);
+    uint64_t owed = a->started ? a->owed_ms : startup(y, now, d);
     int rc = plan_start(y->plan, d->item, d->places, d->nplaces, err);
 
     if (rc < 0)
         return rc;
     if (a->started)
         plan_resumed(y->plan, d->item, y->options->resume_ms);
-    a->warm_ms = now + (a->started ? y->options->resume_ms : first);
+    a->owed_ms = owed;
+    a->warm_ms = now + (a->started ? y->options->resume_ms : 0) + owed;
     y->result.resume_ms += (a->warm_ms - now) * a->t->gpus;
     a->end_ms = a->warm_ms + a->left_ms;
     a->started = true;
@@ -445,14 +447,19 @@ static int stage(struct play *y, const struct plan_decision *d,
     return 0;
 }
 
+/* What it has done of its startup is kept with its state; a resume that is
+ * broken off is paid in full the next time.
+ */
 static void evict(struct play *y, uint64_t now, const struct plan_decision *d)
 {
     struct act *a = plan_owner(d->item);
+    uint64_t warming = a->warm_ms > now ? a->warm_ms - now : 0;
 
     heap_remove(&y->running, a);
-    if (a->warm_ms > now)
-        y->result.resume_ms -= (a->warm_ms - now) * a->t->gpus;
-    a->left_ms = a->end_ms - (a->warm_ms > now ? a->warm_ms : now);
+    y->result.resume_ms -= warming * a->t->gpus;
+    if (warming < a->owed_ms)
+        a->owed_ms = warming;
+    a->left_ms = a->end_ms - now - warming;
     y->gpus_used -= a->t->gpus;
     y->gpu_waiting += a->t->gpus > 0;
     y->result.preemptions++;

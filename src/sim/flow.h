@@ -58,8 +58,9 @@ struct flow_options {
                                           no patience, no turns */
     bool suspends;                     /* tasks can be, and go on anywhere */
     uint64_t resume_ms;                /* what going on costs */
-    /* What the first start of a task with GPUs takes before its work begins;
-     * then nodes stage, and kids are expected when their last parent ends.
+    /* What a task with GPUs takes once before its work begins; who is
+     * suspended in it owes the rest.  Above 0 nodes stage, and kids are
+     * expected when their last parent ends.
      */
     uint64_t startup_ms;
     int64_t lookahead_ms;              /* with startup_ms; below 0: the policy's */

@@ -189,6 +189,36 @@ static void test_expected(void)
        "of %.0f s", r.avg_ms / SECOND, cold.avg_ms / SECOND);
 }
 
+/* One GPU, an hour to start up, and turns after the twenty minutes that a
+ * minute to resume is worth: all are suspended while they start up.
+ */
+static void test_startup_kept(void)
+{
+    enum { TASKS = 4, STARTUP = 3600 * SECOND, LENGTH = 60 * SECOND };
+    struct flow_nodes node = { .count = 1, .gpus = 1, .cpu_milli = 8000 };
+    struct flow_options o = { .nodes = &node, .nnodes = 1, .suspends = true,
+                              .resume_ms = 60 * SECOND,
+                              .startup_ms = STARTUP };
+    struct plan *p = flow_plan(&o);
+    struct flow f = { .count = TASKS, .ntenants = 1, .nworkloads = TASKS };
+    struct flow_result r = { 0 };
+
+    f.tasks = mem_array(TASKS, sizeof *f.tasks);
+    for (uint32_t w = 0; w < TASKS; w++)
+        f.tasks[w] = (struct flow_task) {
+            .submit_ms = w * SECOND, .length_ms = LENGTH, .gpus = 1,
+            .cpu_milli = 1000, .workload = w,
+            .sig.key = { predict_key("train", 0) },
+        };
+    ok(flow_play(&f, p, &o, &r, &err) == 0 && r.preemptions > 0 &&
+       r.makespan_ms >= TASKS * (STARTUP + LENGTH) &&
+       r.resume_ms >= TASKS * STARTUP, "%ju times suspended, and every startup "
+       "is paid: %ju s in all", (uintmax_t) r.preemptions,
+       (uintmax_t) r.makespan_ms / SECOND);
+    plan_free(p);
+    flow_free(&f);
+}
+
 int main(void)
 {
     test_ways();
@@ -196,5 +226,6 @@ int main(void)
     test_order();
     test_mixed();
     test_expected();
+    test_startup_kept();
     return tap_done();
 }

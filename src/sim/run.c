@@ -129,22 +129,18 @@ static double speed_of(const struct run *r, const struct job *j)
     return least;
 }
 
-/* Before the work goes on, or begins. */
-static double warm_up(struct run *r, const struct job *j)
+static void count_start(struct run *r, const struct job *j)
 {
     double startup = r->options->startup;
 
-    if (j->started)
-        return r->options->resume_cost;
     if (startup <= 0)
-        return 0;
-    if (j->ready >= startup)
+        return;
+    if (j->owed <= 0)
         r->staged.ready++;
-    else if (j->ready > 0)
+    else if (j->owed < startup)
         r->staged.late++;
     else
         r->staged.cold++;
-    return fmax(startup - j->ready, 0);
 }
 
 void run_start(struct run *r, uint32_t job)
@@ -152,9 +148,11 @@ void run_start(struct run *r, uint32_t job)
     struct job *j = &r->jobs[job];
 
     set_waiting(r, job, false);
+    if (!j->started)
+        count_start(r, j);
     j->state = JOB_RUNNING;
     j->since = r->now;
-    j->warm = r->now + warm_up(r, j);
+    j->warm = r->now + (j->started ? r->options->resume_cost : 0) + j->owed;
     j->speed = speed_of(r, j);
     j->end = j->warm + j->left / j->speed;
     j->started = true;
@@ -173,6 +171,10 @@ void run_stop(struct run *r, uint32_t job)
     struct job *j = &r->jobs[job];
     double left = run_left(r, j);
 
+    /* What it has done of its startup is kept with its state; a resume that
+     * is broken off is paid in full the next time.
+     */
+    j->owed = fmin(j->owed, fmax(j->warm - r->now, 0));
     save(j, j->left - left);
     j->left = left;
     j->attained += r->now - j->since;
@@ -378,6 +380,7 @@ static void open_run(struct run *r)
 
         j->t = &t->jobs[i];
         j->left = j->t->length;
+        j->owed = r->options->startup;
         j->only = r->options->pinned ? t->tenants[j->t->tenant].cluster
                                      : CLUSTER_ANY;
         j->kind = find_kind(r, j);

@@ -56,8 +56,9 @@ struct run_options {
      */
     const struct policy *rules;
     double resume_cost;                /* seconds, at each resume */
-    double startup;                    /* seconds before the work begins, at the
-                                          first start; GPUs are held */
+    double startup;                    /* seconds before the work begins, once;
+                                          GPUs are held.  Who is suspended in
+                                          it owes the rest */
     int64_t lookahead_ms;              /* weir: of the policy; below 0: its own.
                                           Who waits is staged if it starts up */
     bool pinned;                       /* tenants keep to their cluster */

@@ -14,11 +14,11 @@ struct job {
     const struct trace_job *t;
     enum job_state state;
     double left;                       /* of its work, while it waits */
+    double owed;                       /* of its startup, the same */
     double end;                        /* while it runs; when it ended */
     double warm;                       /* until then it resumes or starts up */
     double speed;                      /* while it runs: work in a second */
     double saved;                      /* seconds, by devices that are faster */
-    double ready;                      /* of its startup, what it has done */
     double since, attained;            /* las: running since, seconds before */
     uint32_t *nodes;
     uint32_t kind;                     /* among sizes (and clusters) */

@@ -204,7 +204,7 @@ static void pass_easy(struct run *r)
     memset(r->refused, 0, r->kinds * sizeof *r->refused);
     for (size_t i = 1; i < r->line.count; i++) {
         uint32_t job = r->line.items[i];
-        bool before = r->now + r->jobs[job].left <= at;
+        bool before = r->now + r->options->startup + r->jobs[job].left <= at;
 
         if (before ? run_try(r, job) : start_beside(r, job, head)) {
             /* The next one of a kind may now get another place. */

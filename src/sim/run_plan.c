@@ -246,7 +246,8 @@ static void start(struct run *r, const struct plan_decision *d)
     uint32_t job = number_of(r, d->item), n = 0;
     struct job *j = &r->jobs[job];
 
-    j->ready = ready_for(r, d);
+    if (!j->started)
+        j->owed = fmax(r->options->startup - ready_for(r, d), 0);
     for (uint32_t part = 0; part < 2; part++)
         for (uint32_t i = 0; i < d->nplaces; i++)
             if (d->places[i].part == part)

@@ -225,6 +225,52 @@ static void test_startup(void)
        r.overhead, cold.overhead, r.avg_jct, cold.avg_jct);
 }
 
+/* Who is suspended while it starts up pays what is left when it goes on. */
+static void test_startup_kept(void)
+{
+    static const char *const names[] = { "las", "srtf", "srsf", "weir" };
+    static const char two[] = "submit_s,duration_s,gpus\n0,10,2\n4,3,1\n";
+    static const char three[] =
+        "submit_s,duration_s,gpus\n0,10,2\n4,3,1\n15,1,1\n";
+    static const char six[] = "submit_s,duration_s,gpus\n0,90,8\n1,80,8\n"
+                              "2,70,8\n3,60,8\n4,50,8\n5,40,8\n";
+    struct run_options o = { .policy = run_policy_find("srtf"), .startup = 6,
+                             .resume_cost = 5 };
+    struct run_result r = { 0 };
+
+    /* 0 starts up to 4, resumes from 13 to 18, starts up to 20. */
+    ok(play_with(two, "1x2", &o, NULL, &r) == 0 && r.preemptions == 1 &&
+       near_to(r.avg_jct, (30 + 9) / 2.0) && r.staged.cold == 2,
+       "four seconds of the startup are kept, two are paid later");
+    /* 0 resumes from 13 to 15 and from 22 to 27, starts up to 29. */
+    ok(play_with(three, "1x2", &o, NULL, &r) == 0 && r.preemptions == 2 &&
+       near_to(r.avg_jct, (39 + 9 + 7) / 3.0),
+       "a resume that is broken off is paid again");
+    o.startup = 3600;
+    for (size_t i = 0; i < array_size(names); i++) {
+        o.policy = run_policy_find(names[i]);
+        ok(play_with(six, "1x8", &o, NULL, &r) == 0 && r.preemptions > 0 &&
+           r.makespan > 6 * 3600 + 390 - 1e-6, "%s: %.0f s for six startups "
+           "of an hour, %ju times suspended", names[i], r.makespan,
+           (uintmax_t) r.preemptions);
+    }
+}
+
+/* The head of the line is promised 10; job 2 would end at 9 without its
+ * startup, and at 14 with it.
+ */
+static void test_startup_easy(void)
+{
+    struct run_options o = { .policy = run_policy_find("easy"),
+                             .startup = 5 };
+    struct run_result r = { 0 };
+
+    ok(play_with("submit_s,duration_s,gpus\n0,5,1\n1,10,2\n2,7,1\n", "1x2",
+                 &o, NULL, &r) == 0 &&
+       near_to(r.avg_jct, (10 + 24 + 35) / 3.0),
+       "easy: a startup is not at the head's expense either");
+}
+
 /* ---- devices of several models ---- */
 
 static const char RULES[] =
@@ -286,6 +332,8 @@ int main(void)
     test_impossible();
     test_any();
     test_startup();
+    test_startup_kept();
+    test_startup_easy();
     test_models();
     return tap_done();
 }
