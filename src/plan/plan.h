@@ -82,7 +82,8 @@ struct plan_node *plan_node_add(struct plan *p,
 void plan_node_open(struct plan *p, struct plan_node *n, bool open);
 void plan_device_open(struct plan *p, struct plan_node *n, uint32_t device,
                       bool open);
-void plan_node_remove(struct plan *p, struct plan_node *n); /* nothing is there */
+/* Nothing is there: nobody runs on it, and nobody's state is in its memory. */
+void plan_node_remove(struct plan *p, struct plan_node *n);
 void *plan_node_owner(const struct plan_node *n);
 
 /* ---- tenants: a tree ---- */

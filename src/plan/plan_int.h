@@ -363,7 +363,7 @@ void tenants_changed(struct plan *p);              /* or the policy did */
 enum plan_reason_code never_shape(const struct plan *p,
                                   const struct shape *s);
 
-/* line.c */
+/* line.c, wake.c, demand.c */
 void line_init(struct plan *p);
 void line_free(struct plan *p);
 void line_add(struct plan *p, struct plan_item *i);
@@ -385,6 +385,10 @@ void line_cpus(struct plan *p);                    /* other ones are kept */
 void line_chance(struct plan *p, struct plan_item *i); /* may now give way */
 bool item_before(const struct plan *p, const struct plan_item *a,
                  const struct plan_item *b);
+/* Does `promoted` follow the time?  Not of one behind others that wait past
+ * their patience: it is known when it is the first of them.
+ */
+bool line_follows(const struct plan_item *i);
 uint32_t line_position(struct plan *p, const struct plan_item *i);
 /* Does some item that wants devices (cpus) wait, and does one fit now? */
 enum demand { DEMAND_NONE, DEMAND_STUCK, DEMAND_FITS };
@@ -414,7 +418,7 @@ bool promise_bars(struct plan *p, const struct plan_item *i,
 void promise_node_gone(struct plan *p, const struct plan_node *n);
 void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
 
-/* room.c, search.c */
+/* room.c, search.c, victim.c */
 void room_init(struct plan *p);
 void room_free(struct plan *p);
 /* The next thing to do for those whom room is made for, or false. */
@@ -510,9 +514,10 @@ uint64_t item_turn_ms(const struct plan *p, const struct plan_item *i);
 uint64_t item_due_ms(const struct plan *p, const struct plan_item *i);
 /* As `promoted` is now. */
 uint8_t item_promoted(const struct plan *p, const struct plan_item *i);
-/* It leads its queue: `promoted` follows the time from now on. */
+/* It leads its queue: `promoted` follows the time from now on; see
+ * line_follows.
+ */
 void item_follow(struct plan *p, struct plan_item *i);
-bool line_follows(const struct plan_item *i);      /* ... or it does anyhow */
 /* It is suspended and goes on with the ranks that it has, not with those that
  * it began with: some may have ended, and an elastic one may have had more.
  */

@@ -635,7 +635,7 @@ static void node_free(struct plan_node *n)
 
 void plan_node_remove(struct plan *p, struct plan_node *n)
 {
-    assert(n->nitems == 0);
+    assert(n->nitems == 0 && n->parked == 0);
     room_node_gone(p, n);
     promise_node_gone(p, n);
     stage_node_gone(p, n);

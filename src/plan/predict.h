@@ -51,8 +51,7 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
 /* Whose turn: the smaller the sooner.  What has had `work` device-ms so far
  * belongs to the level returned; *ret_until is the work at which the level
  * changes (UINT64_MAX: never).  Two levels are a factor of 2 in the work that
- * one more end is expected to cost (see level.c), so the loss by a set of
- * victims is the sum of 2^(-level/2) over them.
+ * one more end is expected to cost (see level.c).
  */
 enum {
     PREDICT_GIVE_WAY = 4,              /* levels ahead of whom it asks to go */
