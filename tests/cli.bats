@@ -762,6 +762,14 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [[ "$output" = *"as many GPUs each and are one cluster" ]]
     run -2 "$WEIR" sim run --trace "$T/none.csv" --nodes 1x8 --policy fifo
     [ "$output" = "weir sim run: there is no file '$T/none.csv' here" ]
+    run -2 sim --policy weir --suspend-cost 2d
+    [ "$output" = "weir sim run: --suspend-cost: at most 1d" ]
+    run -2 sim --policy weir --startup 1m --lookahead 100000000d
+    [ "$output" = "weir sim run: --lookahead: at most 1d" ]
+    run -2 "$WEIR" sim mixed --lookahead 1m
+    [ "$output" = "weir sim mixed: --lookahead needs --startup" ]
+    run -2 "$WEIR" sim mixed --startup 1m --lookahead soon
+    [ "$output" = "weir sim mixed: --lookahead: 'soon' does not start with a digit" ]
     run -2 "$WEIR" sim mixed --duty 0
     [ "$output" = "weir sim mixed: --duty: expected more than 0" ]
     run -2 "$WEIR" sim dag "$T/jobs.csv" --slots 0

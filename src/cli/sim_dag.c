@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/quantity.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "plan/plan.h"
@@ -185,6 +184,7 @@ enum { RESUME_S = 60 };                /* as with the traces */
 struct mixed_opts {
     uint64_t seed, duty, startup_ms;
     const char *lookahead;
+    int64_t lookahead_ms;              /* the same, read */
 };
 
 struct mixed {
@@ -201,19 +201,10 @@ static int play_mixed(const struct mixed_opts *with, const struct flow *f,
                               .learned = true,
                               .suspends = true, .resume_ms = RESUME_S * MS,
                               .startup_ms = with->startup_ms,
-                              .lookahead_ms = -1 };
-    struct plan *p;
-    uint64_t ms = 0;
-    int rc = 0;
+                              .lookahead_ms = with->lookahead_ms };
+    struct plan *p = flow_plan(&o);
+    int rc = flow_play(f, p, &o, ret, err);
 
-    if (with->lookahead) {
-        rc = quantity_duration(with->lookahead, &ms, err);
-        o.lookahead_ms = (int64_t) ms;
-    }
-    if (rc < 0)
-        return rc;
-    p = flow_plan(&o);
-    rc = flow_play(f, p, &o, ret, err);
     plan_free(p);
     return rc;
 }
@@ -299,11 +290,15 @@ static int run_mixed(struct cli *c, const void *opts)
     struct mixed_opts o = *(const struct mixed_opts *) opts;
     struct mixed m = { 0 };
     struct err err;
+    int rc;
 
     if (o.duty == 0)
         o.duty = MILLI / 2;
     if (o.duty < 100 || o.duty > 800)
         return cli_fail(c, CLI_USAGE, "--duty: expected 0.1 to 0.8");
+    rc = sim_lookahead(c, o.startup_ms, o.lookahead, &o.lookahead_ms);
+    if (rc != 0)
+        return rc;
     if (both(&o, &m, &err) < 0)
         return cli_fail(c, CLI_BROKEN, "%s", err.text);
     return print_mixed(c, &o, &m);

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/quantity.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "sim/cluster.h"
@@ -333,6 +332,8 @@ static int split_policies(const struct cli *c, const struct run_opts *o,
 static int check_resume(const struct cli *c, const struct run_opts *o,
                         struct run_options *how)
 {
+    if (o->suspend_ms > SIM_COST_MAX_MS)
+        return cli_fail(c, CLI_USAGE, "--suspend-cost: at most 1d");
     if (o->resume && strcmp(o->resume, "same-node") == 0)
         how->same_node = true;
     else if (o->resume && strcmp(o->resume, "never") == 0)
@@ -353,21 +354,10 @@ static int check_resume(const struct cli *c, const struct run_opts *o,
 static int check_startup(const struct cli *c, const struct run_opts *o,
                          struct run_options *how)
 {
-    uint64_t ms = 0;
-    struct err err;
-
     how->startup = (double) o->startup_ms / 1000;
-    how->lookahead_ms = -1;
     if (o->muri && o->startup_ms > 0)
         return cli_fail(c, CLI_USAGE, "--muri has a startup of its own");
-    if (!o->lookahead)
-        return 0;
-    if (o->startup_ms == 0)
-        return cli_fail(c, CLI_USAGE, "--lookahead needs --startup");
-    if (quantity_duration(o->lookahead, &ms, &err) < 0)
-        return cli_fail(c, CLI_USAGE, "--lookahead: %s", err.text);
-    how->lookahead_ms = (int64_t) ms;
-    return 0;
+    return sim_lookahead(c, o->startup_ms, o->lookahead, &how->lookahead_ms);
 }
 
 static int read_rules(const struct cli *c, const struct run_opts *o,
