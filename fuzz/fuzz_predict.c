@@ -26,7 +26,7 @@ static int load_again(const char *key, const json_t *body, void *arg)
     return 0;
 }
 
-static void ask(const struct predict *pr, const struct predict_sig *sig)
+static void ask(struct predict *pr, const struct predict_sig *sig)
 {
     struct predict_quality q;
 

@@ -64,16 +64,16 @@ static bool pays(const struct hope *h, double wait_ms, double rating)
 static double expect_ms(const struct plan *p, const struct plan_item *i)
 {
     static const double quantiles[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
-    const size_t n = array_size(quantiles);
+    enum { N = array_size(quantiles) };
+    uint64_t ms[N];
     double sum = 0;
-    struct guess g;
 
-    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    for (size_t k = 0; g.seen > 0 && k < n; k++)
-        sum += (double) predict_quantile(p->predict, &i->sig, i->run_ms,
-                                         (double) i->progress, quantiles[k]) -
-               (double) i->run_ms;
-    return fmax(sum / (double) n, 0);
+    if (predict_quantiles(p->predict, &i->sig, i->run_ms,
+                          (double) i->progress, quantiles, N, ms) == 0)
+        return 0;
+    for (size_t k = 0; k < N; k++)
+        sum += (double) ms[k] - (double) i->run_ms;
+    return fmax(sum / (double) N, 0);
 }
 
 /* How long it runs, and until when it would wait for the best device there is;

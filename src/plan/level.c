@@ -45,7 +45,7 @@ static bool due(const struct known *k)
 
     if (more > 256)
         more = 256;
-    return k->work.total > 0 && k->seen >= k->ranked + (more > 1 ? more : 1);
+    return k->work.end > 0 && k->seen >= k->ranked + (more > 1 ? more : 1);
 }
 
 /* As if every end had happened a bucket or two earlier or later, too. */

@@ -133,13 +133,14 @@ struct known *predict_make(struct predict *pr, uint64_t key)
 
 /* ---- asking ---- */
 
-static void mix_known(struct mix *m, const struct known *k, bool work,
+static void mix_known(struct mix *m, struct known *k, bool work,
                       double *left, uint32_t *seen)
 {
-    const struct sketch *s = work ? &k->work : &k->run;
-    double share = *left * (double) s->total / ((double) s->total + 1);
+    struct sketch *s = work ? &k->work : &k->run;
+    double total = (double) sketch_total(s);
+    double share = *left * total / (total + 1);
 
-    if (s->total <= 0)
+    if (total <= 0)
         return;
     mix_add(m, s, share);
     *left -= share;
@@ -147,7 +148,7 @@ static void mix_known(struct mix *m, const struct known *k, bool work,
         *seen = k->seen;
 }
 
-uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
+uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
                      bool work, struct mix *ret)
 {
     double left = 1;
@@ -155,7 +156,7 @@ uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
 
     memset(ret, 0, sizeof *ret);
     for (int i = 0; i < PREDICT_KEYS; i++) {
-        const struct known *k =
+        struct known *k =
             sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
 
         if (k)
@@ -186,7 +187,7 @@ static uint64_t sharpen(uint64_t total_ms, uint64_t age_ms, double progress)
 }
 
 /* Who predicts many ends asks for the same few signatures again and again. */
-static const struct memo *remember(const struct predict *pr,
+static const struct memo *remember(struct predict *pr,
                                    const struct predict_sig *sig)
 {
     struct memo *m = &pr->memo[(sig->key[0] ^ sig->key[1] >> 5) %
@@ -201,27 +202,38 @@ static const struct memo *remember(const struct predict *pr,
     return m;
 }
 
-uint64_t predict_quantile(const struct predict *pr,
-                          const struct predict_sig *sig, uint64_t age_ms,
-                          double progress, double q)
+uint32_t predict_quantiles(struct predict *pr, const struct predict_sig *sig,
+                           uint64_t age_ms, double progress, const double *q,
+                           uint32_t n, uint64_t *ret)
 {
     const struct memo *m = remember(pr, sig);
 
-    return sharpen(mix_quantile(&m->mix, age_ms, q), age_ms, progress);
+    mix_quantiles(&m->mix, age_ms, q, n, ret);
+    for (uint32_t k = 0; k < n; k++)
+        ret[k] = sharpen(ret[k], age_ms, progress);
+    return m->seen;
 }
 
-void predict_guess(const struct predict *pr, const struct predict_sig *sig,
+uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
+                          uint64_t age_ms, double progress, double q)
+{
+    uint64_t ms;
+
+    (void) predict_quantiles(pr, sig, age_ms, progress, &q, 1, &ms);
+    return ms;
+}
+
+void predict_guess(struct predict *pr, const struct predict_sig *sig,
                    uint64_t age_ms, double progress, struct guess *ret)
 {
     static const double q[] = { 0.1, 0.5, 0.9 };
-    const struct memo *m = remember(pr, sig);
     uint64_t ms[array_size(q)];
 
-    mix_quantiles(&m->mix, age_ms, q, array_size(q), ms);
-    ret->seen = m->seen;
-    ret->low_ms = sharpen(ms[0], age_ms, progress);
-    ret->mid_ms = sharpen(ms[1], age_ms, progress);
-    ret->high_ms = sharpen(ms[2], age_ms, progress);
+    ret->seen = predict_quantiles(pr, sig, age_ms, progress, q, array_size(q),
+                                  ms);
+    ret->low_ms = ms[0];
+    ret->mid_ms = ms[1];
+    ret->high_ms = ms[2];
 }
 
 /* ---- learning ---- */
@@ -291,9 +303,9 @@ void predict_learn(struct predict *pr, const struct predict_sig *sig,
             level_learn(pr, sig, i);
 }
 
-void predict_quality(const struct predict *pr, struct predict_quality *ret)
+void predict_quality(struct predict *pr, struct predict_quality *ret)
 {
-    const struct quality *q = &pr->quality;
+    struct quality *q = &pr->quality;
     double weight = fmax((double) q->weight, 1e-9);
     struct mix m = { 0 };
 

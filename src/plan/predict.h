@@ -36,12 +36,15 @@ struct guess {
 /* Of the whole run time on a device of rating 1, given that it has run for
  * `age_ms` already and says (0 < progress <= 1, 0: says nothing) how far it is.
  */
-void predict_guess(const struct predict *pr, const struct predict_sig *sig,
+void predict_guess(struct predict *pr, const struct predict_sig *sig,
                    uint64_t age_ms, double progress, struct guess *ret);
 /* Any quantile of the same, 0 < q < 1. */
-uint64_t predict_quantile(const struct predict *pr,
-                          const struct predict_sig *sig, uint64_t age_ms,
-                          double progress, double q);
+uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
+                          uint64_t age_ms, double progress, double q);
+/* ... and several; returns the ends behind them. */
+uint32_t predict_quantiles(struct predict *pr, const struct predict_sig *sig,
+                           uint64_t age_ms, double progress, const double *q,
+                           uint32_t n, uint64_t *ret);
 /* One ended by itself after run_ms (times the rating of its device), having
  * used `work` = device-milliseconds in all (0: no device).
  */
@@ -68,7 +71,7 @@ struct predict_quality {
     uint64_t ends;
     double below_low, below_mid, below_high, error;
 };
-void predict_quality(const struct predict *pr, struct predict_quality *ret);
+void predict_quality(struct predict *pr, struct predict_quality *ret);
 
 /* Rows for the store: each changed key once; body NULL: forgotten. */
 typedef int (*predict_row_f)(const char *key, const json_t *body, void *arg);

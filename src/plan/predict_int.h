@@ -67,7 +67,7 @@ struct known *predict_make(struct predict *pr, uint64_t key);
 /* All that is known of the signature, finest first, as one distribution of run
  * times (or of work); returns the ends behind the finest that knows any.
  */
-uint32_t predict_mix(const struct predict *pr, const struct predict_sig *sig,
+uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
                      bool work, struct mix *ret);
 /* level.c: work out the levels of the i-th key from it and the coarser ones. */
 void level_learn(struct predict *pr, const struct predict_sig *sig, int i);

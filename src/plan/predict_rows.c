@@ -136,7 +136,7 @@ static int load_quality(struct predict *pr, const json_t *body,
         rc = get_float(body, "high", &q.high, err);
     if (rc == 0)
         rc = get_sketch(body, "error", &q.error, err);
-    if (rc == 0 && q.ends > 0 && q.error.total <= 0)
+    if (rc == 0 && q.ends > 0 && q.error.end == 0)
         rc = err_set(err, EINVAL, "error: empty, though there were ends");
     if (rc == 0)
         memcpy(&pr->quality, &q, sizeof q);
@@ -153,7 +153,7 @@ static int read_known(const json_t *body, struct known *k, struct err *err)
         rc = get_sketch(body, "work", &k->work, err);
     if (rc < 0)
         return rc;
-    if (seen == 0 || seen > UINT32_MAX || k->run.total <= 0)
+    if (seen == 0 || seen > UINT32_MAX || k->run.end == 0)
         return err_set(err, EINVAL, "seen: at least one end expected");
     if (turn > PREDICT_TURN_MAX)
         return err_set(err, EINVAL, "turn: at most %" PRIu64 " expected",

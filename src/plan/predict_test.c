@@ -323,7 +323,7 @@ static bool equal(double a, double b)
 
 static bool sketch_equal(const struct sketch *a, const struct sketch *b)
 {
-    bool same = equal((double) a->total, (double) b->total);
+    bool same = a->first == b->first && a->end == b->end;
 
     for (uint32_t i = 0; i < SKETCH_BUCKETS; i++)
         same &= equal((double) a->weight[i], (double) b->weight[i]);

@@ -188,7 +188,7 @@ static double rating_at(const struct world *w, const struct plan_place *at)
 static bool gone_by(const struct world *w, const struct plan_item *i,
                     const struct plan_place *at, uint64_t when_ms)
 {
-    const struct predict *pr = w->p->predict;
+    struct predict *pr = w->p->predict;
     struct guess g;
     uint64_t all;
 

@@ -38,20 +38,31 @@ static void widen(struct sketch *s, uint32_t bucket)
 
 void sketch_add(struct sketch *s, uint64_t value, float memory)
 {
-    float fade = 1 - 1 / memory, total = 0;
+    float fade = 1 - 1 / memory;
     uint32_t bucket = sketch_bucket(value);
 
     widen(s, bucket);
-    for (uint32_t i = s->first; i < s->end; i++) {
-        s->weight[i] = s->weight[i] * fade + (i == bucket ? 1.0F : 0.0F);
-        total += s->weight[i];
-    }
-    s->total = total;
+    for (uint32_t i = s->first; i < s->end; i++)
+        s->weight[i] *= fade;
+    s->weight[bucket] += 1;
+    s->total = -1;
 }
 
-void mix_add(struct mix *m, const struct sketch *s, double share)
+float sketch_total(struct sketch *s)
 {
-    double each = share / (double) s->total;
+    float total = 0;
+
+    if (s->total >= 0)
+        return s->total;
+    for (uint32_t i = s->first; i < s->end; i++)
+        total += s->weight[i];
+    s->total = total;
+    return total;
+}
+
+void mix_add(struct mix *m, struct sketch *s, double share)
+{
+    double each = share / (double) sketch_total(s);
 
     for (uint32_t i = s->first; i < s->end; i++)
         m->share[i] += each * (double) s->weight[i];
@@ -139,8 +150,7 @@ json_t *sketch_to_json(const struct sketch *s)
 
 int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err)
 {
-    struct sketch s = { 0 };
-    float total = 0;
+    struct sketch s = { .total = -1 };
 
     if (!json_is_array(j) || json_array_size(j) % 2 != 0)
         return err_set(err, EINVAL, "a list of buckets and weights expected");
@@ -158,9 +168,6 @@ int sketch_from_json(const json_t *j, struct sketch *ret, struct err *err)
         s.weight[at] = (float) weight;
         widen(&s, (uint32_t) at);
     }
-    for (uint32_t i = s.first; i < s.end; i++)
-        total += s.weight[i];
-    s.total = total;
     memcpy(ret, &s, sizeof s);
     return 0;
 }

@@ -17,7 +17,7 @@ enum { SKETCH_BUCKETS = 160 };
 
 struct sketch {
     float weight[SKETCH_BUCKETS];
-    float total;                       /* of all weights */
+    float total;                       /* sketch_total(); < 0: not summed up */
     uint32_t first, end;               /* no other has a weight */
 };
 
@@ -29,11 +29,15 @@ struct mix {
 
 /* `memory`: of so many values the oldest counts a third. */
 void sketch_add(struct sketch *s, uint64_t value, float memory);
+/* Of all weights: summed up when somebody asks, for many are added to more often
+ * than asked about.
+ */
+float sketch_total(struct sketch *s);
 uint32_t sketch_bucket(uint64_t value);
 uint64_t sketch_low(uint32_t bucket);              /* its least value */
 
 /* Add `share` of the sketch, which is not empty, to the mix. */
-void mix_add(struct mix *m, const struct sketch *s, double share);
+void mix_add(struct mix *m, struct sketch *s, double share);
 /* ... and the same to each bucket of a range. */
 void mix_even(struct mix *m, uint32_t first, uint32_t end, double share);
 /* The share of what is more than `than`. */
