@@ -16,7 +16,7 @@
  * it is worked out when an item joins the line, when it starts, and when its
  * timer says that it changes.
  *
- * Two heaps of timers hold all that time alone changes: a running item's next
+ * What time alone changes has a timer (timetable.c): a running item's next
  * level, or that it may be asked to leave; a waiting one's end of patience, the
  * nearing of its deadline, and its next look at a better device.
  */
@@ -111,43 +111,13 @@ static uint64_t item_level(struct plan *p, struct plan_item *i)
 
 void items_init(struct plan *p)
 {
-    p->timers[0].slot = p->timers[1].slot =
-        offsetof(struct plan_item, timer_slot);
-}
-
-/* UINT64_MAX: no more.  Those that run are few and change often: they stand
- * apart.
- */
-static void set_timer(struct plan *p, struct plan_item *i, uint64_t at_ms)
-{
-    uint8_t of = item_runs(i);
-
-    if (of != i->timer_of || at_ms == UINT64_MAX)
-        keyed_remove(&p->timers[i->timer_of], i);
-    i->timer_of = of;
-    if (at_ms != UINT64_MAX)
-        keyed_set(&p->timers[of], i, at_ms, i->order);
-}
-
-static uint64_t timer_ms(const struct plan *p, const struct plan_item *i)
-{
-    const struct keyed *h = &p->timers[i->timer_of];
-
-    return i->timer_slot ? h->list[i->timer_slot - 1].key[0] : UINT64_MAX;
-}
-
-static const struct keyed_entry *first_timer(const struct plan *p)
-{
-    const struct keyed *a = &p->timers[0], *b = &p->timers[1];
-
-    if (a->count == 0 || b->count == 0)
-        return a->count ? a->list : b->count ? b->list : NULL;
-    return keyed_before(a, b->list, a->list) ? b->list : a->list;
+    p->slab.size = sizeof(struct plan_item);
+    timetable_init(&p->timetable);
 }
 
 uint64_t items_wake_ms(const struct plan *p)
 {
-    const struct keyed_entry *e = first_timer(p);
+    const struct keyed_entry *e = timetable_first(&p->timetable);
 
     return e ? e->key[0] : UINT64_MAX;
 }
@@ -293,7 +263,7 @@ static void item_timer(struct plan *p, struct plan_item *i)
     } else if (item_waits(i)) {
         at = waiting_changes_ms(p, i);
     }
-    set_timer(p, i, at);
+    timetable_set(p, i, at);
 }
 
 void item_follow(struct plan *p, struct plan_item *i)
@@ -302,8 +272,8 @@ void item_follow(struct plan *p, struct plan_item *i)
 
     i->promoted = item_promoted(p, i);
     at = doubles_ms(p, i);
-    if (at < timer_ms(p, i))
-        set_timer(p, i, at);
+    if (at < timetable_ms(&p->timetable, i))
+        timetable_set(p, i, at);
 }
 
 void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms)
@@ -320,7 +290,7 @@ static void due_running(struct plan *p, struct plan_item *i)
     if (i->level != was)
         room_moved(p, i, was);
     room_running(p, i, true);
-    set_timer(p, i, running_changes_ms(p, i, until));
+    timetable_set(p, i, running_changes_ms(p, i, until));
     line_chance(p, i);
 }
 
@@ -359,7 +329,7 @@ void items_tick(struct plan *p)
 {
     const struct keyed_entry *e;
 
-    while ((e = first_timer(p)) && e->key[0] <= p->now_ms)
+    while ((e = timetable_first(&p->timetable)) && e->key[0] <= p->now_ms)
         due(p, e->item);
 }
 
@@ -390,7 +360,7 @@ static void leave_line(struct plan *p, struct plan_item *i)
     promise_drop(p, i);
     room_over(p, i);
     line_remove(p, i);
-    set_timer(p, i, UINT64_MAX);
+    timetable_set(p, i, UINT64_MAX);
     p->waiting--;
     if (i->shape->gpu_milli > 0)
         tenant_wants(p, i->tenant, -1);
@@ -405,7 +375,7 @@ static void leave_hold(struct plan *p, struct plan_item *i)
 
 struct plan_item *plan_add(struct plan *p, const struct plan_item_spec *spec)
 {
-    struct plan_item *i = mem_new(sizeof(*i));
+    struct plan_item *i = slab_get(&p->slab);
 
     i->shape = shape_intern(p, spec);
     i->tenant = spec->tenant;
@@ -630,7 +600,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     line_tenant(p, i->tenant);
     add_running(p, i);
     until = item_level(p, i);
-    set_timer(p, i, running_changes_ms(p, i, until));
+    timetable_set(p, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
     stage_running(p, i, true);
     line_took(p);
@@ -732,7 +702,7 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
 
     assert(item_runs(i));
     meter_suspending(p, i->held_milli * cost_ms);
-    set_timer(p, i, UINT64_MAX);
+    timetable_set(p, i, UINT64_MAX);
     room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
     i->off_ms = cost_ms;
@@ -753,7 +723,7 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
         leave_line(p, i);
     else if (i->state == ITEM_HELD)
         leave_hold(p, i);
-    set_timer(p, i, UINT64_MAX);
+    timetable_set(p, i, UINT64_MAX);
     if (item_runs(i)) {
         room_gone(p, i);
         room_over(p, i);
@@ -771,5 +741,5 @@ void plan_end(struct plan *p, struct plan_item *i, bool learn)
     item_restore(p, i);
     shape_put(p, i->shape);
     forget_places(i);
-    free(i);
+    slab_put(&p->slab, i);
 }

@@ -40,8 +40,8 @@ void plan_free(struct plan *p)
     line_free(p);
     tenants_free(p);
     pool_free(p);
-    keyed_free(&p->timers[0]);
-    keyed_free(&p->timers[1]);
+    timetable_free(&p->timetable);
+    slab_free(&p->slab);
     free(p->running);
     predict_free(p->predict);
     free(p->next);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "base/keyed.h"
+#include "base/slab.h"
 #include "plan/plan.h"
+#include "plan/timetable.h"
 
 struct map;
 struct paper;
@@ -28,6 +30,7 @@ struct paper;
  *     stage_pick.c ... who is staged where
  *     reason.c    why one waits
  *     never.c     ... for ever
+ *     timetable.c what time alone changes
  *     meter.c     where device-time went
  *     check.c     the invariants, worked out from nothing
  *     predict.c, level.c, policy.c
@@ -181,7 +184,7 @@ static inline uint64_t item_ms(uint64_t told_ms)
  */
 struct plan_item {
     uint32_t slot;                     /* in its queue's heap */
-    uint32_t timer_slot;               /* in plan.timers[timer_of] */
+    uint32_t timer_slot;               /* in plan.timetable, where timer_of says */
     uint32_t room_slot;                /* room.c: in a set, or 0 */
     int16_t priority;
     uint8_t state, yield;              /* enum plan_state, plan_yield */
@@ -190,7 +193,7 @@ struct plan_item {
                                           that, 3: past four times ...;
                                           see line_follows */
     bool urgent;                       /* its deadline is near */
-    uint8_t timer_of;
+    uint8_t timer_of;                  /* enum timer_of */
     uint32_t nplaces;
     struct plan_place *places;         /* while it holds any; suspended: where */
     struct shape *shape;
@@ -248,8 +251,9 @@ struct plan {
 
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
     uint32_t nrunning, running_cap;
-    struct keyed timers[2];            /* of items: those that wait, those that run */
+    struct timetable timetable;             /* of items */
     struct plan_item *all;
+    struct slab slab;                  /* of items */
     size_t waiting, items;
     bool fair;                         /* tenants share by weight */
     uint64_t shares;                   /* grows when their order may have changed */
