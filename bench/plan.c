@@ -17,10 +17,11 @@
  *   steady    a pool that is full and a line before it.  In every round time
  *             passes, 16 items end and are learned from, 4 of those that wait
  *             are withdrawn, as many arrive, and all decisions are carried
- *             out.  A decision is a start; what it takes is the time of its
- *             round, evictions and all, by the starts in it.  (Without
- *             withdrawals a short line is soon one of the largest alone, and
- *             the pool is not full.)
+ *             out.  A decision is what plan_next says, a start or an eviction;
+ *             what it takes is the time of its round by those in it.  Starts a
+ *             second are given as well, with the evictions for them paid for.
+ *             (Without withdrawals a short line is soon one of the largest
+ *             alone, and the pool is not full.)
  *   gang      a gang of 512 ranks over 512 nodes, until its places are known
  *   never     "no such device": the verdict over all nodes
  *   reclaim   1,000 full nodes, and one device for a tenant within its quota:
@@ -256,11 +257,10 @@ static void add_item(struct bench *b)
     tell(b, plan_add(b->p, &spec), IN_LINE);
 }
 
-/* Carry out all that is to be done now; returns the starts. */
-static uint64_t settle(struct bench *b)
+/* Carry out all that is to be done now. */
+static void settle(struct bench *b)
 {
     struct plan_decision d;
-    uint64_t starts = 0;
 
     while (plan_next(b->p, &d)) {
         struct err err = { 0 };
@@ -271,7 +271,7 @@ static uint64_t settle(struct bench *b)
                 exit(1);
             }
             tell(b, d.item, RUNNING);
-            starts++;
+            b->starts++;
         } else if (d.what == PLAN_EVICT) {
             plan_leaving(b->p, d.item, d.claimant);
             plan_left(b->p, d.item, d.how == YIELD_SUSPEND, 1000);
@@ -280,8 +280,6 @@ static uint64_t settle(struct bench *b)
         } else
             break;
     }
-    b->starts += starts;
-    return starts;
 }
 
 /* ---- a full pool and a line before it ---- */
@@ -328,7 +326,7 @@ static uint32_t draw_some(struct bench *b, struct list *l, uint32_t n,
 }
 
 /* One round; the time that the plan took. */
-static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
+static uint64_t turn(struct bench *b, uint64_t waiting)
 {
     struct plan_item *ends[ENDS], *withdrawn[WITHDRAWN];
     uint32_t nends = draw_some(b, &b->running, ENDS, ends);
@@ -343,7 +341,7 @@ static uint64_t turn(struct bench *b, uint64_t waiting, uint64_t *ret_starts)
         plan_end(b->p, withdrawn[k], false);
     while (plan_waiting(b->p) < waiting)
         add_item(b);
-    *ret_starts = settle(b);
+    settle(b);
     took = now_ns() - began;
     note_all(b);
     return took;
@@ -372,7 +370,7 @@ static double fill(struct bench *b, uint64_t waiting)
     while (plan_waiting(b->p) < 4 * TENANTS) {
         for (uint32_t k = 0; k < 1024; k++)
             add_item(b);
-        (void) settle(b);
+        settle(b);
         note_all(b);
     }
     have_room(&b->line, 2 * waiting);  /* which is not the plan's */
@@ -387,9 +385,14 @@ static double fill(struct bench *b, uint64_t waiting)
     b->now = now;
     after = mallinfo2().uordblks + mallinfo2().hblkhd;
     items = plan_waiting(b->p) - items;
-    (void) settle(b);
+    settle(b);
     note_all(b);
     return items ? (double) (after - before) / (double) items : 0;
+}
+
+static double a_second(uint64_t n, uint64_t ns)
+{
+    return ns ? (double) n * 1e9 / (double) ns : 0;
 }
 
 static void steady(const struct conf *c, uint64_t devices, uint64_t waiting)
@@ -397,36 +400,38 @@ static void steady(const struct conf *c, uint64_t devices, uint64_t waiting)
     struct bench b;
     struct took t = { 0 };
     struct plan_meter from, to;
-    uint64_t sum = 0, starts, until, warm = c->decisions / 4;
+    uint64_t sum = 0, until, warm = c->decisions / 4;
     double bytes;
 
     bench_open(&b, devices, true);
     bytes = fill(&b, waiting);
     until = now_ns() + c->seconds * 1000000000 / 4;
     while (b.starts < warm && now_ns() < until)
-        (void) turn(&b, waiting, &starts);
+        (void) turn(&b, waiting);
     b.starts = b.evictions = 0;
     plan_meter(b.p, &from);
     until = now_ns() + c->seconds * 1000000000;
     while (b.starts < c->decisions && now_ns() < until &&
            b.order < ITEMS - 2) {
-        uint64_t ns = turn(&b, waiting, &starts);
+        uint64_t before = b.starts + b.evictions, ns = turn(&b, waiting);
+        uint64_t made = b.starts + b.evictions - before;
 
         sum += ns;
-        for (uint64_t k = 0; k < starts; k++)
-            took_add(&t, ns / starts);
+        for (uint64_t k = 0; k < made; k++)
+            took_add(&t, ns / made);
     }
     plan_meter(b.p, &to);
     if (t.count)
         qsort(t.ns, t.count, sizeof(*t.ns), by_ns);
     printf("{\"bench\": \"plan-steady\", \"devices\": %" PRIu64
-           ", \"waiting\": %" PRIu64 ", \"decisions\": %" PRIu64
+           ", \"waiting\": %" PRIu64 ", \"starts\": %" PRIu64
            ", \"evictions\": %" PRIu64 ", \"decisions_s\": %.0f"
+           ", \"starts_s\": %.0f"
            ", \"us_mean\": %.2f, \"us_p50\": %.2f, \"us_p99\": %.2f"
            ", \"used\": %.4f, \"bytes_task\": %.0f}\n",
            devices, waiting, b.starts, b.evictions,
-           sum ? (double) b.starts * 1e9 / (double) sum : 0,
-           b.starts ? (double) sum / 1e3 / (double) b.starts : 0,
+           a_second(b.starts + b.evictions, sum), a_second(b.starts, sum),
+           t.count ? (double) sum / 1e3 / (double) t.count : 0,
            percentile(&t, 0.5), percentile(&t, 0.99),
            share_used(&from, &to), bytes);
     (void) fflush(stdout);
