@@ -775,7 +775,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     run -2 "$WEIR" sim dag "$T/jobs.csv" --slots 0
     printf 'weir: 1\n' >"$T/if.yaml"
     run -3 "$WEIR" sim --from-live here --what-if "$T/if.yaml"
-    [[ "$output" = *"unknown key 'weir'; there are nodes, without, tenants, policy" ]]
+    [[ "$output" = *"if.yaml:1:1: unknown key 'weir'; expected one of nodes, without, tenants, policy" ]]
 }
 
 @test "an image where there are none: refused, and the log says so" {

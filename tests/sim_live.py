@@ -66,8 +66,11 @@ def faults(tap, weir):
     for changes, words in (
             ("nodes: [{like: nowhere}]", "no node 'nowhere'"),
             ("nodez: []", "unknown key 'nodez'"),
+            ("without: [nowhere]", "without[0]: no node 'nowhere'"),
+            ("without: vm", "changes.yaml:1:10: without: expected a list"),
             ("tenants: [{name: nobody, quota: 1}]", "no tenant 'nobody'"),
-            ("policy: {patience: soon}", "patience"),
+            ("policy: {patience: soon}",
+             "changes.yaml:1:20: policy.patience: expected a time"),
             ("a: [", "changes.yaml:")):
         out = sim(weir, changes + "\n")
         tap.ok(out.returncode == 3 and words in out.stderr,

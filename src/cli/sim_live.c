@@ -184,7 +184,8 @@ static int print_both(const struct cli *c, const struct whatif_state *s,
     return print_json(c, all);
 }
 
-static int read_changes(const struct cli *c, const char *path, json_t **ret)
+static int read_changes(const struct cli *c, const char *path,
+                        struct whatif_changes **ret)
 {
     autofree char *text = NULL;
     size_t len = 0;
@@ -216,7 +217,8 @@ static int find_live(struct cli *c, const char *from)
 static int run_live(struct cli *c, const void *opts)
 {
     const struct live_opts *o = opts;
-    autojson json_t *changes = NULL, *before = NULL, *after = NULL;
+    autojson json_t *before = NULL, *after = NULL;
+    struct whatif_changes *changes = NULL;
     struct whatif_state s = { 0 };
     struct err err;
     int rc;
@@ -236,6 +238,7 @@ static int run_live(struct cli *c, const void *opts)
     if (rc == 0)
         rc = print_both(c, &s, before, after);
     whatif_free(&s);
+    whatif_changes_free(changes);
     return rc;
 }
 

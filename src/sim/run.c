@@ -1,6 +1,5 @@
 #include "sim/run_int.h"
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "spec/doc.h"
@@ -34,14 +33,10 @@ int run_rules(const char *file, const char *text, size_t len,
               struct policy *ret, struct err *err)
 {
     struct doc_problems problems = { 0 };
-    autobuf struct buf b = BUF_INIT(sizeof err->text);
     int rc = policy_doc_read(text, len, ret, &problems);
 
-    if (rc < 0) {
-        doc_problems_print(&problems, file, &b);
-        rc = err_set(err, -rc, "%.*s", (int) strcspn(buf_text(&b), "\n"),
-                     buf_text(&b));
-    }
+    if (rc < 0)
+        rc = doc_problems_err(&problems, file, -rc, err);
     doc_problems_free(&problems);
     return rc;
 }

@@ -162,7 +162,7 @@ static struct plan_tenant *tenant_of(struct whatif *w, const char *workload)
     json_array_foreach(json_object_get(w->state->workloads, "items"), i, o)
         if (strcmp(json_get_str(o, "id", ""), workload) == 0)
             spec.name = json_get_str(o, "tenant", "default");
-    return whatif_tenant(w, &spec);
+    return whatif_set_tenant(w, &spec);
 }
 
 static const json_t *spec_of(const struct whatif *w, const struct act *a)
@@ -383,8 +383,9 @@ static void close_all(struct whatif *w)
     plan_free(w->plan);
 }
 
-int whatif_play(const struct whatif_state *s, const json_t *changes,
-                json_t **ret, struct err *err)
+int whatif_play(const struct whatif_state *s,
+                const struct whatif_changes *changes, json_t **ret,
+                struct err *err)
 {
     struct whatif w = { .state = s, .changes = changes, .plan = plan_new(),
                         .names = names_of(s), .nodes = map_new() };

@@ -31,14 +31,18 @@ void whatif_free(struct whatif_state *s);
  *     tenants: [{name: T, quota: 8, weight: 2, max_gpus: 16}]
  *     policy: {patience: 1h}                  # fields of the policy
  *
- * *ret is owned by the caller.
+ * What is unknown, of another type, out of its range or there twice is refused
+ * with file, line, column and field; `name` is the file's.
  */
-int whatif_read(const char *name, const char *text, size_t len, json_t **ret,
-                struct err *err);
+struct whatif_changes;
+int whatif_read(const char *name, const char *text, size_t len,
+                struct whatif_changes **ret, struct err *err);
+void whatif_changes_free(struct whatif_changes *c);      /* NULL is fine */
 
 /* Predicted times of every unfinished workload, in milliseconds:
  * {ID: {"start": MS, "end": MS}}; a member is absent where that never comes.
  * `changes` may be NULL.
  */
-int whatif_play(const struct whatif_state *s, const json_t *changes,
-                json_t **ret, struct err *err);
+int whatif_play(const struct whatif_state *s,
+                const struct whatif_changes *changes, json_t **ret,
+                struct err *err);

@@ -4,15 +4,12 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "core/spec.h"
-#include "spec/node.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { MILLI = 1000, MORE_NODES = 10000, WEIGHT_MAX = 10000 };
+enum { MILLI = 1000 };
 
 uint64_t whatif_time(const json_t *o, const char *key)
 {
@@ -33,136 +30,16 @@ const json_t *whatif_workload(const struct whatif *w, const char *id)
     return NULL;
 }
 
-/* ---- the changes ---- */
-
-static json_t *to_json(const struct node *n)
-{
-    json_t *v;
-
-    if (n->kind == NODE_MAPPING) {
-        v = json_object();
-        for (uint32_t i = 0; i < n->count; i++)
-            json_put(v, n->members[i].key->text,
-                     to_json(n->members[i].value));
-        return v;
-    }
-    if (n->kind == NODE_LIST) {
-        v = json_array();
-        for (uint32_t i = 0; i < n->count; i++)
-            (void) json_array_append_new(v, to_json(n->items[i]));
-        return v;
-    }
-    v = n->plain ? json_loads(n->text, JSON_DECODE_ANY, NULL) : NULL;
-    return v ? v : json_string(n->text);
-}
-
-static int unknown_key(const char *name, const char *key,
-                       const char *const *keys, size_t n, struct err *err)
-{
-    char list[128] = "";
-
-    for (size_t i = 0; i < n; i++) {
-        size_t len = strlen(list);
-
-        (void) snprintf(list + len, sizeof list - len, "%s%s",
-                        i ? ", " : "", keys[i]);
-    }
-    return err_set(err, EINVAL, "%s: unknown key '%.60s'; there are %s", name,
-                   key, list);
-}
-
-/* Only these keys, in an object. */
-static int only_keys(const char *name, const json_t *o,
-                     const char *const *keys, size_t n, struct err *err)
-{
-    const char *key;
-    json_t *v;
-
-    if (!json_is_object(o))
-        return err_set(err, EINVAL, "%s: expected a mapping", name);
-    json_object_foreach((json_t *) (uintptr_t) o, key, v) {
-        size_t i = 0;
-
-        while (i < n && strcmp(keys[i], key) != 0)
-            i++;
-        if (i == n)
-            return unknown_key(name, key, keys, n, err);
-    }
-    return 0;
-}
-
-static int check_rows(const char *name, const json_t *list,
-                      const char *const *keys, size_t n, struct err *err)
-{
-    json_t *row;
-    size_t i;
-    int rc = 0;
-
-    if (list && !json_is_array(list))
-        return err_set(err, EINVAL, "%s: expected a list", name);
-    json_array_foreach(list, i, row) {
-        rc = only_keys(name, row, keys, n, err);
-        if (rc < 0)
-            break;
-        if (json_get_str(row, keys[0], "")[0] == '\0')
-            return err_set(err, EINVAL, "%s[%zu]: no '%s'", name, i, keys[0]);
-    }
-    return rc;
-}
-
-static int check_changes(const char *name, const json_t *j, struct err *err)
-{
-    static const char *const all[] = { "nodes", "without", "tenants",
-                                       "policy" };
-    static const char *const node[] = { "like", "count" };
-    static const char *const tenant[] = { "name", "quota", "weight",
-                                          "max_gpus" };
-    int rc = only_keys(name, j, all, array_size(all), err);
-
-    if (rc == 0)
-        rc = check_rows("nodes", json_object_get(j, "nodes"), node,
-                        array_size(node), err);
-    if (rc == 0)
-        rc = check_rows("tenants", json_object_get(j, "tenants"), tenant,
-                        array_size(tenant), err);
-    return rc;
-}
-
-int whatif_read(const char *name, const char *text, size_t len, json_t **ret,
-                struct err *err)
-{
-    struct spec_arena *arena = spec_arena_new();
-    const struct node *root;
-    struct node_fault fault;
-    json_t *j = NULL;
-    int rc = node_read(text, len, arena, &root, &fault);
-
-    if (rc < 0)
-        rc = err_set(err, EINVAL, "%s:%u:%u: %s", name, fault.line,
-                     fault.column, fault.text);
-    else if (root->weight > WEIGHT_MAX)
-        rc = err_set(err, E2BIG, "%s: more than %d values", name, WEIGHT_MAX);
-    else
-        rc = check_changes(name, j = to_json(root), err);
-    spec_arena_free(arena);
-    if (rc < 0)
-        json_decref(j);
-    else
-        *ret = j;
-    return rc;
-}
-
 /* ---- policy ---- */
 
 static int build_policy(struct whatif *w, struct err *err)
 {
     autojson json_t *doc = json_deep_copy(w->state->policy);
-    json_t *changed = json_object_get(w->changes, "policy");
     struct policy policy;
     int rc;
 
-    if (changed)
-        (void) json_object_update(doc, changed);
+    if (w->changes && w->changes->policy)
+        (void) json_object_update(doc, w->changes->policy);
     rc = policy_from_json(doc, &policy, err);
     if (rc < 0)
         return err_prefix(err, rc, "policy");
@@ -174,11 +51,8 @@ static int build_policy(struct whatif *w, struct err *err)
 
 static bool is_without(const struct whatif *w, const char *name)
 {
-    json_t *v;
-    size_t i;
-
-    json_array_foreach(json_object_get(w->changes, "without"), i, v)
-        if (json_is_string(v) && strcmp(json_string_value(v), name) == 0)
+    for (uint32_t i = 0; w->changes && i < w->changes->nwithout; i++)
+        if (strcmp(w->changes->without[i], name) == 0)
             return true;
     return false;
 }
@@ -217,61 +91,59 @@ static void add_node(struct whatif *w, const char *pool, const json_t *node,
 }
 
 /* Nodes that are added are empty, open copies of one that is there. */
-static int add_more(struct whatif *w, const char *pool, const json_t *node,
-                    struct err *err)
+static void add_more(struct whatif *w, const char *pool, const json_t *node)
 {
     const char *name = json_get_str(node, "name", "");
-    json_t *row;
-    size_t i;
 
-    json_array_foreach(json_object_get(w->changes, "nodes"), i, row) {
-        uint64_t count = json_get_u64(row, "count", 1);
+    for (uint32_t i = 0; w->changes && i < w->changes->nmore; i++) {
+        const struct whatif_more *row = &w->changes->more[i];
         autojson json_t *fresh = NULL;
 
-        if (strcmp(json_get_str(row, "like", ""), name) != 0)
+        if (strcmp(row->like, name) != 0)
             continue;
-        if (count > MORE_NODES)
-            return err_set(err, EINVAL, "nodes[%zu].count: at most %d", i,
-                           MORE_NODES);
         fresh = json_copy((json_t *) (uintptr_t) node);
         json_put(fresh, "drained", json_false());
         json_put(fresh, "up", json_true());
-        for (uint64_t k = 1; k <= count; k++) {
-            autofree char *more = mem_printf("%s+%zu.%llu", name, i,
-                                             (unsigned long long) k);
+        for (uint32_t k = 1; k <= row->count; k++) {
+            autofree char *more = mem_printf("%s+%u.%u", name, i, k);
 
             add_node(w, pool, fresh, more);
         }
     }
-    return 0;
 }
 
-/* Whoever is named must be there, or the answer would be of something else. */
-static int check_names(const struct whatif *w, struct err *err)
-{
-    autojson json_t *known = json_object();
-    json_t *pool, *node, *row;
-    size_t i, k;
-
-    json_array_foreach(json_object_get(w->state->pools, "items"), i, pool)
-        json_array_foreach(json_object_get(pool, "nodes"), k, node)
-            json_put_bool(known, json_get_str(node, "name", "?"), true);
-    json_array_foreach(json_object_get(w->changes, "nodes"), i, row)
-        if (!json_object_get(known, json_get_str(row, "like", "")))
-            return err_set(err, ENOENT, "nodes[%zu].like: no node '%.60s'", i,
-                           json_get_str(row, "like", ""));
-    json_array_foreach(json_object_get(w->changes, "without"), i, row)
-        if (!json_is_string(row) ||
-            !json_object_get(known, json_string_value(row)))
-            return err_set(err, ENOENT, "without[%zu]: no such node", i);
-    return 0;
-}
-
-static int build_nodes(struct whatif *w, struct err *err)
+static bool has_node(const struct whatif_state *s, const char *name)
 {
     json_t *pool, *node;
     size_t i, k;
-    int rc = check_names(w, err);
+
+    json_array_foreach(json_object_get(s->pools, "items"), i, pool)
+        json_array_foreach(json_object_get(pool, "nodes"), k, node)
+            if (strcmp(json_get_str(node, "name", ""), name) == 0)
+                return true;
+    return false;
+}
+
+/* Whoever is named must be there, or the answer would be of something else. */
+static int check_nodes(const struct whatif *w, struct err *err)
+{
+    const struct whatif_changes *c = w->changes;
+
+    for (uint32_t i = 0; c && i < c->nmore; i++)
+        if (!has_node(w->state, c->more[i].like))
+            return err_set(err, ENOENT, "nodes[%u].like: no node '%.60s'", i,
+                           c->more[i].like);
+    for (uint32_t i = 0; c && i < c->nwithout; i++)
+        if (!has_node(w->state, c->without[i]))
+            return err_set(err, ENOENT, "without[%u]: no node '%.60s'", i,
+                           c->without[i]);
+    return 0;
+}
+
+static void build_nodes(struct whatif *w)
+{
+    json_t *pool, *node;
+    size_t i, k;
 
     json_array_foreach(json_object_get(w->state->pools, "items"), i, pool) {
         const char *name = json_get_str(pool, "name", "");
@@ -281,11 +153,9 @@ static int build_nodes(struct whatif *w, struct err *err)
 
             if (!is_without(w, own))
                 add_node(w, name, node, own);
-            if (rc == 0)
-                rc = add_more(w, name, node, err);
+            add_more(w, name, node);
         }
     }
-    return rc;
 }
 
 /* ---- tenants ---- */
@@ -301,44 +171,51 @@ static const json_t *named(const json_t *list, const char *name)
     return NULL;
 }
 
-/* What `o` says goes over what is in *spec. */
-static void read_tenant(const json_t *o, struct plan_tenant_spec *spec)
+/* As the control plane tells it: a limit is a number or "unlimited". */
+static void as_it_is(const json_t *o, struct plan_tenant_spec *spec)
 {
     const json_t *max = json_object_get(o, "max_gpus");
-    const json_t *quota = json_object_get(o, "quota");
 
     spec->weight = (uint32_t) json_get_u64(o, "weight", spec->weight);
-    if (json_is_number(quota))
-        spec->quota_milli = (uint64_t) llround(MILLI *
-                                               json_number_value(quota));
+    spec->quota_milli = (uint64_t) llround(MILLI *
+                                           json_get_number(o, "quota"));
     if (json_is_number(max))
         spec->max_milli = (uint64_t) llround(MILLI * json_number_value(max));
-    else if (json_is_string(max))
-        spec->max_milli = PLAN_UNLIMITED;
 }
 
-struct plan_tenant *whatif_tenant(struct whatif *w,
-                                  const struct plan_tenant_spec *spec)
+static void as_changed(const struct whatif_tenant *t,
+                       struct plan_tenant_spec *spec)
+{
+    if (t->weight > 0)
+        spec->weight = t->weight;
+    if (t->quota.said)
+        spec->quota_milli = t->quota.milli;
+    if (t->max.said)
+        spec->max_milli = t->max.milli;
+}
+
+struct plan_tenant *whatif_set_tenant(struct whatif *w,
+                                      const struct plan_tenant_spec *spec)
 {
     struct plan_tenant_spec own = *spec;
+    const struct whatif_tenant *t = whatif_tenant_find(w->changes, own.name);
 
-    read_tenant(named(json_object_get(w->state->tenants, "items"), own.name),
-                &own);
-    read_tenant(named(json_object_get(w->changes, "tenants"), own.name),
-                &own);
+    as_it_is(named(json_object_get(w->state->tenants, "items"), own.name),
+             &own);
+    if (t)
+        as_changed(t, &own);
     return plan_tenant_set(w->plan, &own);
 }
 
 static int check_tenants(const struct whatif *w, struct err *err)
 {
-    json_t *row;
-    size_t i;
+    const struct whatif_changes *c = w->changes;
 
-    json_array_foreach(json_object_get(w->changes, "tenants"), i, row)
+    for (uint32_t i = 0; c && i < c->ntenants; i++)
         if (!named(json_object_get(w->state->tenants, "items"),
-                   json_get_str(row, "name", "")))
-            return err_set(err, ENOENT, "tenants[%zu].name: no tenant "
-                           "'%.60s'", i, json_get_str(row, "name", ""));
+                   c->tenants[i].name))
+            return err_set(err, ENOENT, "tenants[%u].name: no tenant "
+                           "'%.60s'", i, c->tenants[i].name);
     return 0;
 }
 
@@ -347,8 +224,10 @@ int whatif_build(struct whatif *w, struct err *err)
     int rc = build_policy(w, err);
 
     if (rc == 0)
-        rc = build_nodes(w, err);
+        rc = check_nodes(w, err);
     if (rc == 0)
         rc = check_tenants(w, err);
+    if (rc == 0)
+        build_nodes(w);
     return rc;
 }

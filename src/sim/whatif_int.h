@@ -6,8 +6,37 @@
 #include "sim/whatif.h"
 
 struct map;
+struct spec_arena;
 
-/* whatif_int - what the two files of whatif share. */
+/* whatif_int - what the files of whatif share. */
+
+struct whatif_more {                   /* nodes, empty copies of one */
+    const char *like;
+    uint32_t count;
+};
+
+struct whatif_amount {
+    bool said;
+    uint64_t milli;
+};
+
+struct whatif_tenant {
+    const char *name;
+    struct whatif_amount quota, max;
+    uint32_t weight;                   /* 0: as it is */
+};
+
+struct whatif_changes {
+    struct spec_arena *arena;          /* owns all but the policy */
+    struct whatif_more *more;
+    const char **without;
+    struct whatif_tenant *tenants;     /* each once */
+    uint32_t nmore, nwithout, ntenants;
+    json_t *policy;                    /* some fields, or NULL */
+};
+/* NULL: it is as it was.  No changes (NULL) are none. */
+const struct whatif_tenant *whatif_tenant_find(const struct whatif_changes *c,
+                                               const char *name);
 
 struct act {                           /* a task that is played */
     const json_t *task;
@@ -25,7 +54,7 @@ struct act {                           /* a task that is played */
 
 struct whatif {
     const struct whatif_state *state;
-    const json_t *changes;             /* or NULL */
+    const struct whatif_changes *changes;          /* or NULL */
     struct plan *plan;
     json_t *names;                     /* of workloads, by id */
     struct map *nodes;                 /* of the plan, by name */
@@ -40,8 +69,8 @@ struct whatif {
 /* whatif_build.c: policy, nodes and tenants, with the changes. */
 int whatif_build(struct whatif *w, struct err *err);
 /* The tenant as the state and the changes have it; else as `spec` says. */
-struct plan_tenant *whatif_tenant(struct whatif *w,
-                                  const struct plan_tenant_spec *spec);
+struct plan_tenant *whatif_set_tenant(struct whatif *w,
+                                      const struct plan_tenant_spec *spec);
 const json_t *whatif_workload(const struct whatif *w, const char *id);
 /* A member that is a time, in milliseconds; 0: absent. */
 uint64_t whatif_time(const json_t *o, const char *key);

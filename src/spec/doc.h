@@ -38,6 +38,11 @@ void doc_problems_free(struct doc_problems *p);
 /* One line each, "FILE:LINE:COL: FIELD: TEXT\n". */
 void doc_problems_print(const struct doc_problems *p, const char *file,
                         struct buf *out);
+/* The first of them in `err`, for those who have one line to say it in; returns
+ * -code.
+ */
+int doc_problems_err(const struct doc_problems *p, const char *file, int code,
+                     struct err *err);
 /* A list of {file, line, column, field, text}; `more` is not in it. */
 json_t *doc_problems_json(const struct doc_problems *p, const char *file);
 

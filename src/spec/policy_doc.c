@@ -88,6 +88,7 @@ static void on_fault(const struct policy_fault *f, void *arg)
 {
     const struct place *p = arg;
     const struct node *n = inside(p->root, f->key, f->unknown && f->row < 0);
+    unsigned depth = p->r->depth;
 
     if (f->key)
         reader_push(p->r, f->key);
@@ -99,7 +100,7 @@ static void on_fault(const struct policy_fault *f, void *arg)
     if (f->member)
         reader_push(p->r, f->member);
     reader_problem(p->r, n, "%s", f->text);
-    p->r->depth = 0;
+    p->r->depth = depth;
 }
 
 static void read_text(struct reader *r, const char *text, size_t len,
@@ -122,6 +123,29 @@ static void read_text(struct reader *r, const char *text, size_t len,
     j = to_json(r, p.root);
     if (policy_read(j, &got, on_fault, &p) == 0 && reader_problems(r) == 0)
         *ret = got;
+}
+
+json_t *policy_doc_fields(struct reader *r, const struct node *n)
+{
+    struct place p = { .r = r, .root = n };
+    size_t before = reader_problems(r);
+    autojson json_t *whole = NULL;
+    json_t *some;
+    struct policy got;
+
+    if (n->kind != NODE_MAPPING) {
+        reader_expected(r, n, "a mapping of the policy's fields");
+        return NULL;
+    }
+    some = to_json(r, n);
+    whole = json_pack("{s:i, s:s}", "weir", 1, "kind", "policy");
+    (void) json_object_update(whole, some);
+    (void) policy_read(whole, &got, on_fault, &p);
+    if (reader_problems(r) > before) {
+        json_decref(some);
+        return NULL;
+    }
+    return some;
 }
 
 int policy_doc_read(const char *text, size_t len, struct policy *ret,
