@@ -46,9 +46,18 @@ struct hope {
 
 /* ---- does it pay? ---- */
 
-static uint16_t model_of(const struct plan_place *at)
+/* A rank is as fast as the worst of its devices. */
+static uint16_t model_of(const struct plan *p, const struct plan_place *at)
 {
-    return at->node->devices[at->device[0]].model;
+    uint16_t worst = at->node->devices[at->device[0]].model;
+
+    for (uint32_t d = 1; d < at->ndevices; d++) {
+        uint16_t model = at->node->devices[at->device[d]].model;
+
+        if (score_better(p, worst, model))
+            worst = model;
+    }
+    return worst;
 }
 
 static bool pays(const struct hope *h, double wait_ms, double rating)
@@ -184,26 +193,28 @@ static uint64_t devices_of(struct plan_node *const *nodes, uint32_t n)
     return sum;
 }
 
-/* Slots that are no better are dropped. */
-static void keep_better(const struct hope *h, struct slots *s)
+/* It waits for none of the others: they, and CPUs for them, are left alone. */
+static void keep_better(const struct hope *h, struct paper_node *at)
 {
-    uint32_t kept = 0;
+    const struct plan_node *n = at->node;
 
-    for (uint32_t k = 0; k < s->count; k++)
-        if (score_better(h->p, model_of(&s->list[k].place), h->here))
-            s->list[kept++] = s->list[k];
-    s->count = kept;
+    for (uint32_t d = 0; d < n->ndevices; d++)
+        if (!score_better(h->p, n->devices[d].model, h->here))
+            paper_hide(at, d);
 }
 
-/* A gang is as fast as the worst of its devices. */
+/* ... and a gang as the worst of its ranks. */
 static uint16_t worst_of(const struct plan *p, const struct slot *s,
                          uint32_t n)
 {
-    uint16_t worst = model_of(&s->place);
+    uint16_t worst = model_of(p, &s->place);
 
-    for (uint32_t k = 1; k < n; k++)
-        if (score_better(p, worst, model_of(&s[k].place)))
-            worst = model_of(&s[k].place);
+    for (uint32_t k = 1; k < n; k++) {
+        uint16_t model = model_of(p, &s[k].place);
+
+        if (score_better(p, worst, model))
+            worst = model;
+    }
     return worst;
 }
 
@@ -250,12 +261,14 @@ static bool finds_better(const struct hope *h, struct plan_node *const *nodes,
     bool found;
 
     paper_init(&pa, h->p, h->i, nodes, n);
-    for (uint32_t k = 0; k < n; k++)
-        if (!pa.nodes[k].barred)
-            slots_of(&pa, &pa.nodes[k], shape, 0, most, &slots);
+    for (uint32_t k = 0; k < n; k++) {
+        if (pa.nodes[k].barred)
+            continue;
+        keep_better(h, &pa.nodes[k]);
+        slots_of(&pa, &pa.nodes[k], shape, 0, most, &slots);
+    }
     paper_free(&pa);
     slots_sort(&slots);
-    keep_better(h, &slots);
     found = choose(h, &slots, ret);
     free(slots.list);
     return found;
@@ -415,10 +428,13 @@ bool burst_waits(struct plan *p, const struct plan_item *i,
 
     if (!may_wait(p, i))
         return false;
-    h.here = model_of(&places[0]);
-    for (uint32_t k = 1; k < nplaces; k++)
-        if (score_better(p, h.here, model_of(&places[k])))
-            h.here = model_of(&places[k]);
+    h.here = model_of(p, &places[0]);
+    for (uint32_t k = 1; k < nplaces; k++) {
+        uint16_t model = model_of(p, &places[k]);
+
+        if (score_better(p, h.here, model))
+            h.here = model;
+    }
     best = score_best(p, h.here);
     if (best <= 0 || !look_at(&h, best))
         return false;

@@ -278,8 +278,43 @@ static void test_large(void)
     plan_free(b->p);
 }
 
+/* One machine with a good device and poor ones beside it, which are free; it has
+ * eight CPUs.
+ */
+static void test_mixed(uint32_t poor, uint64_t cpus, uint32_t others)
+{
+    const struct plan_device devices[] = {
+        { "good", 1 }, { "poor", 1 }, { "poor", 1 }, { "poor", 1 },
+    };
+    struct bed bed, *b = &bed;
+    struct plan_item *first, *i;
+
+    bed_open(b);
+    set_policy(b, 4, 0, 0);
+    bed_teach(b, "long", 60 * MINUTE, 1);
+    bed_teach(b, "busy", 20 * MINUTE, 1);
+    (void) plan_node_add(b->p, &(struct plan_node_spec) {
+        .name = "a", .pool = "pool", .domain = "", .cpu_milli = 8000,
+        .memory = 1024, .devices = devices, .ndevices = 1 + poor,
+    }, NULL);
+    add_others(b, others);
+    first = BED(.milli = 1000, .cpus = cpus, .like = "busy",
+                .yield = YIELD_NEVER);
+    bed_run(b);
+    ok(bed_runs(first) && first->places[0].device[0] == 0,
+       "the first has the good one");
+    i = BED(.milli = 1000, .cpus = cpus, .like = "long");
+    bed_run(b);
+    ok(!bed_runs(i), "the next waits for it, with %u others free", poor);
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_mixed(1, 1, 0);
+    test_mixed(3, 1, 0);
+    test_mixed(3, 4, 0);
+    test_mixed(3, 1, 300);
     test_waits(0);
     test_waits(300);
     test_late(0);

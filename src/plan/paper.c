@@ -142,6 +142,12 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
                               promise_bars(p, i, nodes[k]);
 }
 
+/* Below 0 by more than it may ever be given. */
+void paper_hide(struct paper_node *at, uint32_t device)
+{
+    at->left[device] -= UINT32_C(1) << 31;
+}
+
 void paper_free(struct paper *pa)
 {
     for (uint32_t k = 0; k < pa->count; k++)

@@ -34,6 +34,8 @@ void paper_init(struct paper *pa, struct plan *p, const struct plan_item *i,
 void paper_blank(struct paper *pa, struct plan *p,
                  struct plan_node *const *nodes, uint32_t n);
 void paper_free(struct paper *pa);
+/* As if the device were not there. */
+void paper_hide(struct paper_node *at, uint32_t device);
 /* The node, or NULL when it is not on the paper. */
 struct paper_node *paper_find(const struct paper *pa,
                               const struct plan_node *n);
