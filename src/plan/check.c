@@ -26,7 +26,7 @@ struct check {
     uint32_t *refs, *kept, *waiting;   /* by shape.index */
     uint64_t *milli;                   /* by plan_tenant.index */
     uint32_t *items, *wanting;
-    size_t nwaiting, nitems, nrunning;
+    size_t nwaiting, nitems, nrunning, ntimers;
     struct err *err;
 };
 
@@ -100,6 +100,7 @@ static int check_runner(struct check *c, const struct plan_item *i)
 static int check_item(struct check *c, const struct plan_item *i)
 {
     c->nitems++;
+    c->ntimers += i->timer_slot > 0;
     c->refs[i->shape->index]++;
     if (i->whole)
         c->kept[i->whole->index]++;
@@ -132,6 +133,7 @@ static int check_item(struct check *c, const struct plan_item *i)
 static int check_items(struct check *c)
 {
     const struct plan *p = c->p;
+    const struct timetable *t = &p->timetable;
 
     for (const struct plan_item *i = p->all; i; i = i->next) {
         int rc = check_item(c, i);
@@ -144,6 +146,10 @@ static int check_items(struct check *c)
         return err_set(c->err, EPROTO, "%zu items, %zu wait, %zu run; "
                        "kept are %zu, %zu, %u", c->nitems, c->nwaiting,
                        c->nrunning, p->items, p->waiting, p->nrunning);
+    if (c->ntimers != (size_t) t->waiting.count + t->running.count + t->live)
+        return err_set(c->err, EPROTO, "%zu items have a timer, kept are %u, "
+                       "%u and %u", c->ntimers, t->waiting.count,
+                       t->running.count, t->live);
     return 0;
 }
 
@@ -421,10 +427,45 @@ static int check_bench(struct check *c, const struct bench *b)
     return 0;
 }
 
+/* Of the shape's queues, and of all: those kept from room, and those who hope. */
+static int check_queues(struct check *c)
+{
+    uint32_t barred = 0, hopers = 0;
+
+    for (uint32_t k = 0; k < c->p->nshapes; k++) {
+        const struct shape *s = c->p->shapes[k];
+        uint32_t denied = 0, hoping = 0;
+
+        for (const struct queue *q = s->queues; q; q = q->next) {
+            *(q->hopes ? &hoping : &denied) += q->parked == PARKED_DENIED;
+            barred += q->parked == PARKED_TENANT;
+            hopers += q->hopes ? q->items.count : 0;
+            for (uint32_t n = 0; n < q->items.count; n++) {
+                const struct plan_item *i = q->items.list[n].item;
+
+                if (i->queue != q || (i->look_ms > 0) != q->hopes)
+                    return err_set(c->err, EPROTO, "item %ju: in the wrong "
+                                   "queue", (uintmax_t) i->order);
+            }
+        }
+        if (denied != s->denied || hoping != s->hoping)
+            return err_set(c->err, EPROTO, "shape %u: %u queues are denied "
+                           "room and %u hope; kept are %u, %u", k, denied,
+                           hoping, s->denied, s->hoping);
+    }
+    if (barred != c->p->line->barred || hopers != c->p->line->hopers)
+        return err_set(c->err, EPROTO, "%u queues are barred and %u items "
+                       "hope; kept are %u, %u", barred, hopers,
+                       c->p->line->barred, c->p->line->hopers);
+    return 0;
+}
+
 static int check_line(struct check *c)
 {
     const struct line *l = c->p->line;
 
+    if (check_queues(c) < 0)
+        return -EPROTO;
     for (uint32_t k = 0; k < l->nbands; k++)
         for (uint32_t n = 0; n < l->bands[k]->count; n++)
             if (check_bench(c, l->bands[k]->benches[n]) < 0)

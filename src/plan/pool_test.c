@@ -1,7 +1,9 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/tap.h"
+#include "plan/line.h"
 #include "plan/pool.h"
+#include "plan/stage.h"
 
 #include <string.h>
 
@@ -132,6 +134,15 @@ static void test_checker(void)
     n->cpu_free--;
     ok(!fine(p), "a CPU that is nowhere is found");
     n->cpu_free++;
+    p->line->hopers++;
+    ok(!fine(p), "one that hopes and is not there is found");
+    p->line->hopers--;
+    p->timetable.live++;
+    ok(!fine(p), "a timer of nobody is found");
+    p->timetable.live--;
+    p->stager->looks.count++;
+    ok(!fine(p), "a look at nobody is found");
+    p->stager->looks.count--;
     ok(fine(p), "and all is well again");
     plan_free(p);
 }

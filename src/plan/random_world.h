@@ -436,6 +436,15 @@ static void hold_item(struct world *w, struct titem *t)
         t->spec.ready_ms = t->i->ready_ms;
 }
 
+/* It told how far it is, and may be ready at another time, or nobody knows. */
+static void change_held(struct world *w, struct titem *t)
+{
+    plan_progress(w->p, t->i, (double) draw(w, 100) / 100);
+    if (w->seed >= STAGED && draw(w, 2))
+        plan_expect(w->p, t->i,
+                    draw(w, 2) ? 0 : w->now + 1 + draw(w, 300000));
+}
+
 /* A rank ends before the others, or tells how far it is. */
 static void change_runner(struct world *w, struct titem *t)
 {
@@ -482,7 +491,10 @@ static void change_item(struct world *w)
             end_item(w, t, false);
         break;
     case 5:
-        change_runner(w, t);
+        if (plan_state(t->i) == ITEM_HELD)
+            change_held(w, t);
+        else
+            change_runner(w, t);
         break;
     default:
         if (plan_state(t->i) == ITEM_RUNNING ||

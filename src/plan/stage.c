@@ -444,18 +444,23 @@ static int check_node(const struct plan_node *n, struct err *err)
 
 int stage_check(const struct plan *p, struct err *err)
 {
-    size_t staged = 0;
+    const struct stager *g = p->stager;
+    size_t staged = 0, looked_at = 0;
     int rc = 0;
 
     for (const struct plan_item *i = p->all; i && rc == 0; i = i->next) {
         rc = check_stage(p, i, err);
         staged += i->stage != NULL;
+        looked_at += i->look_slot > 0;
     }
     for (uint32_t k = 0; k < p->nnodes && rc == 0; k++)
         if (p->nodes[k])
             rc = check_node(p->nodes[k], err);
-    if (rc == 0 && staged != p->stager->due.count)
+    if (rc == 0 && staged != g->due.count)
         rc = err_set(err, EPROTO, "%zu are staged, kept are %u", staged,
-                     p->stager->due.count);
+                     g->due.count);
+    if (rc == 0 && looked_at != (size_t) g->looks.count + g->expected.count)
+        rc = err_set(err, EPROTO, "%zu are looked at, kept are %u and %u",
+                     looked_at, g->looks.count, g->expected.count);
     return rc;
 }
