@@ -244,6 +244,10 @@ def with_root(tap):
             tap.ok(r.status == 403 and not leaks(r.body),
                    f"a member of no tenant: {method} "
                    f"{path.replace(wid, 'ID')} is refused", r)
+        hint = stranger.get("/v1/workloads").json["detail"]
+        tap.ok(f"--add-member uid:{CAROL}'" in hint,
+               "and told what to ask for, which takes nothing from others",
+               hint)
         tap.ok(blue["token"].startswith("weir_"), "a token has its form")
         tap.equal(alice.need("GET", f"/v1/workloads/{wid}")["state"],
                   "running", "after all that it still runs")

@@ -155,7 +155,8 @@ static int local_user(const struct api *a, const struct http_peer *p,
                        "serves uid %u alone", a->uid);
     if (!member_of(a, ret->id, &only))
         return err_set(err, EACCES, "uid %u is a member of no tenant: ask an "
-                       "admin for 'weir tenant set NAME --member uid:%u'",
+                       "admin for 'weir tenant set NAME --add-member "
+                       "uid:%u'",
                        p->uid, p->uid);
     ret->role = ROLE_USER;
     return 0;
