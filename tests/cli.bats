@@ -241,6 +241,18 @@ sleeper() {
     [[ "$output" == *"weir run: w5 "* ]]
 }
 
+@test "run -- COMMAND that Weir ended: it says why" {
+    up
+    run -1 "$WEIR" run --timeout 200ms -- sleep 60
+    [ "$output" = "weir run: w1 ran past its timeout: ended by signal 15 (Terminated)" ]
+    run -9 "$WEIR" run --timeout 200ms -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.05; done'
+    [ "${lines[-1]}" = "weir run: w2 ran past its timeout: ended with exit status 9" ]
+    "$WEIR" pool show local -o json |
+        json 'o["nodes"][0]["limits"]' | grep -q cgroup || return 0
+    run -1 "$WEIR" run --memory 32Mi -- python3 -c 'bytearray(1 << 28)'
+    [ "$output" = "weir run: w3 used more memory than it may: ended by signal 9 (Killed)" ]
+}
+
 @test "run -- COMMAND: folder, variables, braces, devices, ranks" {
     up
     cd "$T"

@@ -168,21 +168,41 @@ static int check_opts(struct cli *c, const struct run_opts *o)
 
 /* ---- staying with it ---- */
 
-/* As a shell would tell it, as far as it does not collide with our own. */
-static int command_exit(struct cli *c, const char *id, int code, int status)
+/* Why Weir ended it; "" when it ended by itself. */
+static const char *ended_for(const char *cause)
 {
+    static const struct { const char *cause, *text; } rows[] = {
+        { "timeout", " ran past its timeout:" },
+        { "memory", " used more memory than it may:" },
+    };
+
+    for (size_t i = 0; i < array_size(rows); i++) {
+        if (strcmp(rows[i].cause, cause) == 0)
+            return rows[i].text;
+    }
+    return "";
+}
+
+/* As a shell would tell it, as far as it does not collide with our own. */
+static int command_exit(struct cli *c, const char *id, int code,
+                        const struct view_log *log)
+{
+    const char *why = ended_for(log->cause);
+    int status = log->status;
+    bool own = status > 0 && status <= 125;
+
     if (code != CLI_FAILED)
         return code;
-    if (status > 0 && status <= 125)
+    if (own && !why[0])
         return status;
     if (status < 0)
-        cli_note(c, "%s ended by signal %d (%s)", id, -status,
+        cli_note(c, "%s%s ended by signal %d (%s)", id, why, -status,
                  strsignal(-status));
-    else if (status > 0)
-        cli_note(c, "%s ended with exit status %d", id, status);
+    else if (status > 0 || why[0])
+        cli_note(c, "%s%s ended with exit status %d", id, why, status);
     else
         cli_note(c, "%s failed; see 'weir show %s'", id, id);
-    return CLI_FAILED;
+    return own ? status : CLI_FAILED;
 }
 
 static int stay(struct cli *c, const char *id)
@@ -204,7 +224,7 @@ static int stay(struct cli *c, const char *id)
         rc = follow_run(c, id, true, &view_log, &log);
         if (rc == 0 && log.failed)
             return CLI_BROKEN;         /* said already */
-        return command_exit(c, id, rc, log.status);
+        return command_exit(c, id, rc, &log);
     }
     if (c->term.tty)
         return follow_run(c, id, true, &view_tree, &tree);

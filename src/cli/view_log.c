@@ -188,8 +188,12 @@ static bool log_settled(struct follow *f, void *arg)
 {
     struct view_log *v = arg;
 
-    if (f->model.ntasks > 0)
-        v->status = f->model.tasks[0].status;
+    if (f->model.ntasks > 0) {
+        const struct model_task *t = &f->model.tasks[0];
+
+        v->status = t->status;
+        (void) snprintf(v->cause, sizeof v->cause, "%s", t->cause);
+    }
     for (const struct view_tail *vt = v->tails; vt; vt = vt->next) {
         if (vt->done && vt->again)
             return false;

@@ -22,7 +22,7 @@ extern const struct view_ops view_plain;
 extern const struct view_ops view_quiet;
 
 /* The logs of all its tasks, as they come.  `solo`: of one command, as if it
- * ran here.  `status` is the command's own at the end.
+ * ran here.  `status` and `cause` are the command's own at the end.
  */
 struct view_log {
     bool solo;
@@ -31,6 +31,7 @@ struct view_log {
     unsigned width;                    /* of the prefix */
     bool told;                         /* why it waits */
     int status;                        /* of the first task, or -signal */
+    char cause[16];                    /* of its end; "": none */
     bool failed;                       /* a log could not be read */
 };
 extern const struct view_ops view_log;
