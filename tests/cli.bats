@@ -67,6 +67,13 @@ state_of() {
     "$WEIR" show "$1" -o json | json 'o.get("outcome") or o["state"]'
 }
 
+# waits_for TASK: seconds, from the time at which it got into its state.
+waits_for() {
+    "$WEIR" show "$1" -o json | json 'int(__import__("time").time() -
+        __import__("datetime").datetime.fromisoformat(
+            o["since"].replace("Z", "+00:00")).timestamp())'
+}
+
 is() {
     [ "$(state_of "$1")" = "$2" ]
 }
@@ -448,6 +455,32 @@ sleeper() {
     "$WEIR" run -- seq 100000 >/dev/null
     run -0 bash -c '"$0" logs w4 | head -2' "$WEIR"
     [ "$output" = $'1\n2' ]
+}
+
+@test "what has run and waits again: waiting, and its time stands still" {
+    up
+    cat >"$T/again.yaml" <<END
+weir: 1
+kind: job
+name: again
+retries: {count: 1, backoff: 10m}
+run: sleep 2; exit 1
+END
+    id=$("$WEIR" run --detach "$T/again.yaml")
+    until_ok bash -c '"$0" show "$1" | grep -q "1 waiting"' "$WEIR" "$id"
+    until_ok bash -c '"$0" ps | grep -q " waiting  *0/1 "' "$WEIR"
+    "$WEIR" top --once | grep -q "^$id .* waiting  *0  *1 "
+    [ "$("$WEIR" ps -o json | json 'o["items"][0]["state"]')" = running ]
+    "$WEIR" show "$id/again" -o json | json '"attempt_started" in o' |
+        grep -qx False
+    ran=$("$WEIR" show "$id/again" -o json | json 'int(o["run_seconds"])')
+    [ "$ran" -ge 2 ]
+    sleep 1.5
+    "$WEIR" show "$id/again" | grep -qx "time  *${ran}s"
+    low=$(waits_for "$id/again")
+    shown=$("$WEIR" why "$id/again" | sed -n 's/^since  *\([0-9]*\)s$/\1/p')
+    [ "$low" -le "$shown" ]
+    [ "$shown" -le "$(waits_for "$id/again")" ]
 }
 
 @test "why: the reason of what waits" {

@@ -168,3 +168,13 @@ uint64_t human_time(const json_t *o, const char *key)
         return 0;
     return ms;
 }
+
+uint64_t human_run_ms(const json_t *task)
+{
+    uint64_t from = human_time(task, "started"), to = human_time(task, "ended");
+    double s = json_get_number(task, "run_seconds");
+
+    if (s > 0)
+        return (uint64_t) llround(s * 1000);
+    return from && to > from ? to - from : 0;      /* of an older store */
+}

@@ -36,3 +36,5 @@ const char *human_end(const char *cause, int status, char *buf, size_t size);
 
 /* A member that is a time, in milliseconds; 0 when it is absent or no time. */
 uint64_t human_time(const json_t *o, const char *key);
+/* How long the attempts of a task that are over have run. */
+uint64_t human_run_ms(const json_t *task);

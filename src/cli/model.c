@@ -44,11 +44,9 @@ void model_cause(const struct model_task *t, char *buf, size_t size)
 
 uint64_t model_elapsed(const struct model_task *t, uint64_t now_ms)
 {
-    uint64_t to = t->state == MODEL_ENDED ? t->ended_ms : now_ms;
-
-    if (!t->started_ms || to < t->started_ms)
-        return 0;
-    return to - t->started_ms;
+    if (!t->attempt_ms || now_ms < t->attempt_ms)
+        return t->ran_ms;
+    return t->ran_ms + (now_ms - t->attempt_ms);
 }
 
 static unsigned word_index(const char *const *words, unsigned n,
@@ -241,6 +239,8 @@ static void load_task(struct model_task *t, const json_t *j)
     t->since_ms = human_time(j, "since");
     t->started_ms = human_time(j, "started");
     t->ended_ms = human_time(j, "ended");
+    t->attempt_ms = human_time(j, "attempt_started");
+    t->ran_ms = human_run_ms(j);
     t->until_ms = human_time(j, "not_before");
     load_leases(t, json_object_get(j, "leases"));
 }
@@ -310,11 +310,18 @@ void model_load(struct model *m, const json_t *workload, const json_t *tasks)
 
 /* ---- events ---- */
 
+static void attempt_over(struct model_task *t, uint64_t when)
+{
+    t->ran_ms = model_elapsed(t, when);
+    t->attempt_ms = 0;
+}
+
 static bool on_planned(struct model *m, struct model_task *t, const json_t *e,
                        uint32_t gen, uint64_t when)
 {
     if (!further(t, gen, 1))
         return false;
+    attempt_over(t, when);             /* if its end went unseen */
     t->gen = gen;
     t->retried = false;
     memset(t->claimed, 0, t->ranks ? t->ranks : 1);
@@ -338,6 +345,8 @@ static bool on_claimed(struct model *m, struct model_task *t, const json_t *e,
     t->nclaimed++;
     if (!t->started_ms)
         t->started_ms = when;
+    if (!t->attempt_ms)
+        t->attempt_ms = when;
     if (t->nclaimed < t->ranks)
         return false;
     move(m, t, MODEL_RUNNING, when);
@@ -360,6 +369,7 @@ static bool on_retrying(struct model *m, struct model_task *t, const json_t *e,
     if (!further(t, gen, 4))
         return false;
     set_cause(t, json_get_str(e, "cause", ""));
+    attempt_over(t, when);
     t->gen = gen;
     t->retried = true;
     t->until_ms = human_time(e, "until");
@@ -381,6 +391,7 @@ static bool on_ended(struct model *m, struct model_task *t, const json_t *e,
     set_cause(t, json_get_str(e, "cause", ""));
     t->status = (int) json_integer_value(json_object_get(e, "status"));
     t->since_ms = t->ended_ms = when;
+    attempt_over(t, when);
     count(m, t);
     unblock_dependents(m, (uint32_t) (t - m->tasks), when);
     return true;

@@ -36,6 +36,8 @@ struct model_task {
     uint32_t *needs, nneeds, needs_left;
     bool wants_devices;
     uint64_t since_ms, started_ms, ended_ms, until_ms;
+    uint64_t attempt_ms;               /* the attempt under way; 0: none */
+    uint64_t ran_ms;                   /* attempts that are over */
     char place[96];                    /* "device 0", "" while nowhere */
     char *why;                         /* set by the owner; may be NULL */
     uint64_t why_ms;                   /* when that was asked */
@@ -74,5 +76,5 @@ const char *model_word(const struct model_task *t);
  * when model_word says it already.
  */
 void model_cause(const struct model_task *t, char *buf, size_t size);
-/* How long the task ran so far. */
+/* How long the task ran so far, without the time between its attempts. */
 uint64_t model_elapsed(const struct model_task *t, uint64_t now_ms);

@@ -146,6 +146,8 @@ static void test_retry(void)
     ok(strcmp(model_word(&m.tasks[0]), "retrying") == 0, "and says so");
     model_cause(&m.tasks[0], text, sizeof text);
     ok(strcmp(text, "timeout") == 0, "with the cause");
+    ok(model_elapsed(&m.tasks[0], 8500) == 1000,
+       "while it waits its time stands still");
     ok(event(PLANNED("0", "2")) && m.tasks[0].gen == 2 &&
        m.tasks[0].nclaimed == 0 && m.tasks[0].cause[0] == '\0',
        "the next attempt starts from the beginning");

@@ -159,11 +159,24 @@ const char *get_clock(const json_t *o, const char *key, char *buf)
     return human_clock(human_time(o, key), clock_wall_ms(), buf);
 }
 
+/* Of a workload that has begun: nothing of it runs and something waits. */
+static bool waits_again(const json_t *o)
+{
+    const json_t *tasks = json_object_get(o, "tasks");
+
+    return json_get_u64(tasks, "waiting", 0) > 0 &&
+           json_get_u64(tasks, "starting", 0) == 0 &&
+           json_get_u64(tasks, "running", 0) == 0 &&
+           json_get_u64(tasks, "ending", 0) == 0;
+}
+
 const char *state_word(const json_t *o)
 {
     const char *state = json_get_str(o, "state", "");
     const char *outcome = json_get_str(o, "outcome", "none");
 
+    if (strcmp(state, "running") == 0 && waits_again(o))
+        return "waiting";
     return strcmp(state, "ended") == 0 && strcmp(outcome, "none") != 0
                ? outcome : state;
 }

@@ -51,7 +51,9 @@ const char *get_age(const json_t *o, const char *key, char *buf);
 const char *get_number(const json_t *o, const char *key, char *buf);
 /* "Sun 15 Nov 19:30:02" in local time, "" when absent. */
 const char *get_clock(const json_t *o, const char *key, char *buf);
-/* What a workload or task is in one word, and how it is painted. */
+/* What a workload or task is in one word, and how it is painted.  A workload
+ * that runs, but of which everything left waits, is waiting.
+ */
 const char *state_word(const json_t *o);
 enum style state_style(const char *word);
 /* "exit status 3", "signal 9", "timeout" of a task that ended badly, or "". */

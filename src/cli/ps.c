@@ -163,7 +163,10 @@ const struct verb verb_ps = {
     .name = "ps",
     .summary = "list workloads",
     .usage = "[-a] [-w] [--tenant NAME]",
-    .about = "Those under way, newest first; with -a also those that ended.",
+    .about = "Those under way, newest first; with -a also those that ended.  "
+             "Of a workload that\nis 'waiting' something has run and nothing "
+             "runs now: it gave way, is tried again, or\nits next task is in "
+             "line.  'queued' is one of which nothing has run yet.",
     .examples = "weir ps                 # what is under way\n"
                 "weir ps -a -n 10        # the last ten\n"
                 "weir ps -o json | jq -r '.items[].id'",

@@ -90,6 +90,27 @@ static void test_limits(void)
         "... 47 more\n"), "as many as there is room for");
 }
 
+/* Nothing of it runs: the state is not the API's word for it. */
+static void test_waits(void)
+{
+    autojson json_t *pools = j("{'items':[]}");
+    autojson json_t *waste = j("{}");
+    autojson json_t *work = j("["
+        "{'id':'w1','state':'running','tasks':{'waiting':1,'total':1}},"
+        "{'id':'w2','state':'running','tasks':{'waiting':1,'ending':1}},"
+        "{'id':'w3','state':'paused','tasks':{'waiting':1,'total':1}}]");
+    struct screen s = { .pools = pools, .waste = waste, .workloads = work };
+
+    ok(paints(&s, 0,
+        "weir top   WR 0.0% (waste 0.0%, fragments 0.0%)   used 0.0%   idle 0.0%   "
+        "0 waiting\n\n\n"
+        "ID  NAME  TENANT  STATE    RUN  WAIT  DONE  AGE  WHY IT WAITS\n"
+        "w1  -     -       waiting    0     1   0/1   0s  -\n"
+        "w2  -     -       running    1     1   0/0   0s  -\n"
+        "w3  -     -       paused     0     1   0/1   0s  -\n"),
+       "what has run and waits again is waiting");
+}
+
 static void test_wr(void)
 {
     autojson json_t *a = j("{'wr':0.5,'total_device_seconds':100}");
@@ -105,6 +126,7 @@ int main(void)
 {
     test_screen();
     test_limits();
+    test_waits();
     test_wr();
     return tap_done();
 }

@@ -1,6 +1,7 @@
 #include "cli/verbs.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/call.h"
@@ -27,17 +28,18 @@ static const struct table_column task_columns[] = {
     { .name = "END" }, { .name = "NEEDS", .wide = true }, { .name = NULL },
 };
 
+/* How long it has run, over all attempts and without the time between them. */
 static const char *span_of(const json_t *t, char *buf)
 {
-    uint64_t from = human_time(t, "started"), to = human_time(t, "ended");
-    char age[HUMAN_SIZE];
+    uint64_t now = clock_wall_ms(), from = human_time(t, "attempt_started");
+    uint64_t ms = human_run_ms(t);
 
     buf[0] = '\0';
-    if (from && to >= from)
-        return human_span(to - from, buf);
-    if (from)
-        (void) snprintf(buf, HUMAN_SIZE, "%.20s", get_age(t, "started", age));
-    return buf;
+    if (!human_time(t, "started"))
+        return buf;
+    if (human_time(t, "ended"))
+        return human_span(ms, buf);
+    return human_age(ms + (from && now > from ? now - from : 0), buf);
 }
 
 /* "local 0,1": the block and its devices, of the first few ranks. */
@@ -241,7 +243,8 @@ const struct verb verb_show = {
     .name = "show",
     .summary = "a workload with its tasks, or one task",
     .usage = "WORKLOAD[/TASK] [--spec]",
-    .about = "",
+    .about = "TIME is how long a task has run, all its attempts together; the "
+             "time that it waited\nbetween them does not count.",
     .examples = "weir show w12\n"
                 "weir show w12/train\n"
                 "weir show w12 --spec    # what was submitted, unfolded",

@@ -37,6 +37,16 @@ static struct glyph glyph_of(const struct model_task *t)
 
 /* ---- the workload's line ---- */
 
+/* Has anything of it started, or ended? */
+static bool has_begun(const struct model *m)
+{
+    for (uint32_t i = 0; i < m->ntasks; i++)
+        if (m->tasks[i].gen > 0)
+            return true;
+    return m->count[MODEL_ENDED] > 0;
+}
+
+/* As state_word (print.h) has it. */
 static const char *word_of(const struct model *m)
 {
     if (m->ended)
@@ -45,10 +55,12 @@ static const char *word_of(const struct model *m)
         return "quarantined";
     if (m->paused)
         return "paused";
-    if (m->count[MODEL_ENDED] + m->count[MODEL_RUNNING] +
-        m->count[MODEL_STARTING] + m->count[MODEL_ENDING] > 0)
+    if (m->count[MODEL_RUNNING] + m->count[MODEL_STARTING] +
+        m->count[MODEL_ENDING] > 0)
         return "running";
-    return "queued";
+    if (!has_begun(m))
+        return "queued";
+    return m->count[MODEL_WAITING] > 0 ? "waiting" : "running";
 }
 
 static enum style style_of(const struct model *m)

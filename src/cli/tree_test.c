@@ -70,7 +70,8 @@ static struct model diamond(void)
     m.simulated = true;
     m.tasks[1].started_ms = 1000;
     m.tasks[1].ended_ms = 3100;
-    m.tasks[2].started_ms = 1300;
+    m.tasks[1].ran_ms = 2100;
+    m.tasks[2].started_ms = m.tasks[2].attempt_ms = 1300;
     m.tasks[2].wants_devices = true;
     (void) snprintf(m.tasks[2].place, sizeof m.tasks[2].place, "device 0");
     m.tasks[3].why = mem_str("It needs 2 devices; 1 is free.");
@@ -133,6 +134,26 @@ static void test_ends(void)
         "  o right  waiting            It needs 2 devices; 1 is free.\n"
         "  ... 1 more blocked, 1 succeeded, 1 failed\n"),
        "the time stands still; a low screen gets the short list");
+    model_free(&m);
+}
+
+static void test_waits(void)
+{
+    struct model m = { 0 };
+    json_t *t = json_array();
+
+    add(t, "a", "ended", "succeeded", NULL);
+    add(t, "b", "waiting", NULL, "a");
+    load(&m, t);
+    m.tasks[1].gen = 1;
+    m.tasks[1].retried = true;
+    m.tasks[1].started_ms = 1300;
+    m.tasks[1].ran_ms = 2000;
+    ok(paints(&m, &ascii, 0,
+        "w7 demo waiting  ##########..........  1/2  12.3s\n"
+        "  + a     succeeded\n"
+        "  `-o b   retrying     2.0s\n"),
+       "nothing of it runs: it waits, and no time is counted");
     model_free(&m);
 }
 
@@ -206,6 +227,7 @@ int main(void)
     test_tree();
     test_narrow();
     test_ends();
+    test_waits();
     test_many();
     test_rows();
     return tap_done();

@@ -56,7 +56,7 @@ static int print_why(struct cli *c, const json_t *task)
         sheet_printf(t, "in line", "%" PRIu64, position);
     add_start(t, json_object_get(why, "start"));
     if (strcmp(state_word(task), "waiting") == 0)
-        sheet_add(t, "since", get_age(task, "ready", buf));
+        sheet_add(t, "since", get_age(task, "since", buf));
     return print_sheet(c, t);
 }
 

@@ -1,6 +1,8 @@
 #include "core/testing.h"
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/tap.h"
 
 #include <errno.h>
@@ -21,6 +23,20 @@ static uint64_t submit(struct sim *s, int priority, bool checkpoint)
     if (checkpoint)
         spec->tasks[0].stop_signal = SIGUSR1;
     return sim_submit(s, spec);
+}
+
+/* What it has run, and since when it runs (0: it does not). */
+static void shows_time(const struct task *t, uint64_t ran_ms, uint64_t from_ms)
+{
+    autojson json_t *j = view_task(t);
+    const char *from = json_get_str(j, "attempt_started", NULL);
+    uint64_t ms = 0;
+
+    if (from)
+        (void) clock_parse(from, &ms, NULL);
+    ok(json_get_number(j, "run_seconds") * 1000 == (double) ran_ms &&
+       ms == from_ms, "its time is that of its attempts: %g s, since %s",
+       json_get_number(j, "run_seconds"), from ? from : "-");
 }
 
 static void test_priority(bool checkpoint)
@@ -54,11 +70,16 @@ static void test_priority(bool checkpoint)
     ok(t->used_gpu_ms == 4 * MIN_RUN &&
        t->lost_gpu_ms == (checkpoint ? 0 : 4 * MIN_RUN),
        "what it lost is counted");
+    shows_time(t, 2 * MIN_RUN, 0);
     sim_run(&s, 2, 0);
     ok(sim_state(&s, 3, 0) == TASK_STARTING, "by priority");
     sim_run(&s, 3, 0);
     ok(sim_state(&s, 1, 0) == TASK_STARTING && sim_task(&s, 1, 0)->gen == 2,
        "and again");
+    sim_wait(&s, 1000);
+    sim_claim(&s, 1, 0, 0, 2);
+    shows_time(sim_task(&s, 1, 0), 2 * MIN_RUN,
+               sim_task(&s, 1, 0)->leases[0].claimed_ms);
     close_checked(&s, "priority");
 }
 

@@ -251,6 +251,10 @@ json_t *view_task(const struct task *t)
     view_time(j, "ready", t->ready_ms);
     view_time(j, "started", t->started_ms);
     view_time(j, "ended", t->ended_ms);
+    if (t->leases)
+        view_time(j, "attempt_started", t->attempt_ms);
+    if (t->used_wall_ms)
+        json_put_milli(j, "run_seconds", t->used_wall_ms);
     if (t->state == TASK_WAITING)
         view_time(j, "not_before", t->not_before_ms);
     for (uint32_t i = 0; t->leases && i < t->ranks; i++)
