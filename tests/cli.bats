@@ -625,6 +625,10 @@ END
     [ "${lines[0]}" = "$T/bad.yaml:3:1: patiense: unknown key 'patiense'; did you mean 'patience'?" ]
     run -2 "$WEIR" policy set "$T/nothing.yaml"
     "$WEIR" policy show -o json | json 'o["version"]' | grep -qx 2
+    run -0 "$WEIR" policy set - <<<$'weir: 1\nkind: policy\nfair: True'
+    "$WEIR" policy show | grep -qx 'fair: true'
+    run -2 bash -c 'head -c 1100000 /dev/zero | "$0" policy set -' "$WEIR"
+    [ "$output" = "weir policy set: standard input: larger than 1048576 bytes" ]
 }
 
 @test "prioritise, pause of one task, drain of one device" {

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/loop.h"
@@ -55,12 +56,39 @@ void cli_note(const struct cli *c, const char *fmt, ...)
     va_end(ap);
 }
 
+int cli_stdin(const struct cli *c, size_t max, char **ret, size_t *ret_len)
+{
+    struct buf b = BUF_INIT(max + 1);
+    char part[65536];
+    size_t n;
+
+    while ((n = fread(part, 1, sizeof part, stdin)) > 0 &&
+           buf_add(&b, part, n))
+        continue;
+    if (ferror(stdin)) {
+        buf_free(&b);
+        return cli_fail(c, CLI_BROKEN, "standard input: %s", strerror(errno));
+    }
+    *ret_len = b.over ? max + 1 : b.len;
+    *ret = buf_take(&b);
+    return 0;
+}
+
 int cli_read(const struct cli *c, const char *path, size_t max, char **ret,
              size_t *ret_len)
 {
     struct err err;
-    int rc = fs_read(path, max, ret, ret_len, &err);
+    int rc;
 
+    if (strcmp(path, "-") == 0) {
+        rc = cli_stdin(c, max, ret, ret_len);
+        if (rc != 0 || *ret_len <= max)
+            return rc;
+        free(take(*ret));
+        return cli_fail(c, CLI_USAGE, "standard input: larger than %zu bytes",
+                        max);
+    }
+    rc = fs_read(path, max, ret, ret_len, &err);
     if (rc == -ENOENT)
         return cli_fail(c, CLI_USAGE, "there is no file '%s' here", path);
     return rc < 0 ? cli_fail(c, CLI_USAGE, "%s", err.text) : 0;

@@ -107,7 +107,12 @@ void cli_note(const struct cli *c, const char *fmt, ...)
 /* Make a text from elsewhere one line that does not steer the terminal. */
 void cli_tame(char *s);
 
-/* The file that an argument names; 0, or an exit status after saying why not.
+/* All of standard input; of more than `max` bytes *ret_len is max + 1.  0, or
+ * an exit status after saying why not.
+ */
+int cli_stdin(const struct cli *c, size_t max, char **ret, size_t *ret_len);
+/* The file that an argument names, "-" for standard input; likewise, and more
+ * than `max` bytes are refused.
  */
 int cli_read(const struct cli *c, const char *path, size_t max, char **ret,
              size_t *ret_len);

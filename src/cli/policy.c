@@ -149,11 +149,14 @@ const struct verb verb_policy_set = {
     .name = "policy set",
     .summary = "put another policy in force, or try what it would change",
     .usage = "FILE [--dry-run]",
-    .about = "The document says the whole policy: what it leaves out gets its "
-             "default.  It is in\nforce at once and journalled; what runs is "
-             "not interrupted by the change itself.",
+    .about = "A FILE ('-' is standard input) says the whole policy, "
+             "weir-policy(5): what it leaves\nout gets its default.  It is in "
+             "force at once and journalled; what runs is not\ninterrupted by "
+             "the change itself.",
     .examples = "weir policy set policy.yaml --dry-run\n"
-                "weir policy set policy.yaml",
+                "weir policy set policy.yaml\n"
+                "weir policy show | sed 's/^patience: .*/patience: 1h/' | "
+                "weir policy set -",
     .opts = set_opts,
     .size = sizeof(struct set_opts),
     .min_args = 1, .max_args = 1,

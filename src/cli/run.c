@@ -56,24 +56,6 @@ static const struct opt run_opts[] = {
 
 /* ---- the document ---- */
 
-static int read_stdin(struct cli *c, char **ret, size_t *ret_len)
-{
-    struct buf b = BUF_INIT(DOCUMENT_MAX + 1);
-    char part[65536];
-    size_t n;
-
-    while ((n = fread(part, 1, sizeof part, stdin)) > 0 &&
-           buf_add(&b, part, n))
-        continue;
-    if (ferror(stdin)) {
-        buf_free(&b);
-        return cli_fail(c, CLI_BROKEN, "standard input: %s", strerror(errno));
-    }
-    *ret_len = b.over ? DOCUMENT_MAX + 1 : b.len;
-    *ret = buf_take(&b);
-    return 0;
-}
-
 /* What looks like a program was perhaps meant as one. */
 static int no_file(struct cli *c, const char *file)
 {
@@ -90,7 +72,7 @@ static int read_document(struct cli *c, const char *file, char **ret,
     int rc;
 
     if (strcmp(file, "-") == 0) {
-        rc = read_stdin(c, ret, ret_len);
+        rc = cli_stdin(c, DOCUMENT_MAX, ret, ret_len);
         if (rc != 0)
             return rc;
     } else {

@@ -19,16 +19,27 @@ enum { MAX_WEIGHT = 10000 };
 
 static json_t *to_json(struct reader *r, const struct node *n);
 
+/* Is it one of the three ways in which YAML 1.2's core schema has a word? */
+static bool is_word(const struct node *n, const char *const ways[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(n->text, ways[i]) == 0)
+            return true;
+    return false;
+}
+
 /* A plain scalar is what it looks like, a quoted one is a text. */
 static json_t *scalar(const struct node *n)
 {
+    static const char *const yes[] = { "true", "True", "TRUE" };
+    static const char *const no[] = { "false", "False", "FALSE" };
     json_t *number = NULL;
 
     if (n->plain && node_is_null(n))
         return json_null();
-    if (n->plain && strcmp(n->text, "true") == 0)
+    if (n->plain && is_word(n, yes))
         return json_true();
-    if (n->plain && strcmp(n->text, "false") == 0)
+    if (n->plain && is_word(n, no))
         return json_false();
     if (n->plain && (isdigit((unsigned char) n->text[0]) ||
                      n->text[0] == '-'))

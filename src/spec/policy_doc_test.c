@@ -50,6 +50,10 @@ static void test_places(void)
                    "starts with 'weir: 1'\n");
     check_problems("weir: 1\nkind: policy\nkill: true\nkill: false\n",
                    "p:4:1: duplicate key 'kill'; the first is in line 3\n");
+    check_problems("weir: 1\nkind: policy\nkill: True\nfair: FALSE\n"
+                   "move: False\nreclaim: TRUE\n", "");
+    check_problems("weir: 1\nkind: policy\nkill: tRUE\n",
+                   "p:3:7: kill: expected true or false, got 'tRUE'\n");
     check_problems("weir: 1\nkind: policy\nkill: 'true'\n",
                    "p:3:7: kill: expected true or false, got 'true'\n");
     check_problems("weir: 1\nkind: policy\nquantile: \"0.9\"\n",
