@@ -102,6 +102,11 @@ sleeper() {
     [ "$output" = "weir ps: unknown option '--tennant'; did you mean '--tenant'?" ]
     run -2 "$WEIR" show
     [ "$output" = "weir show: an argument is missing; usage: weir show WORKLOAD[/TASK] [--spec]" ]
+    for verb in "tenant create" "reserve set" show run backup; do
+        # shellcheck disable=SC2086
+        run -2 "$WEIR" $verb ''
+        [[ "$output" == "weir $verb: an argument is empty; usage: weir $verb "* ]]
+    done
     run -2 "$WEIR" show 12
     [ "$output" = "weir show: '12' names no workload; expected one like w12, or w12/TASK ('weir ps -a' lists them)" ]
     run -2 "$WEIR" run nofile.yaml
@@ -565,6 +570,8 @@ END
     fi
     run -0 "$WEIR" tenant create red --member root --max-gpus 2
     run -7 "$WEIR" tenant create red
+    run -2 "$WEIR" tenant create none
+    [ "$output" = "weir tenant create: 'none' cannot be the name of a tenant: where a parent is named it means that there is none" ]
     run -0 "$WEIR" tenant set red --add-member uid:7 --note 'a note'
     [ "$("$WEIR" tenant show red -o json | json 'o["members"]')" = "['uid:0', 'uid:7']" ]
     [ "$("$WEIR" tenant show red -o json | json 'o["max_gpus"]')" = 2 ]
@@ -599,6 +606,8 @@ END
         [[ "$output" == "weir tenant set: --budget: expected one such as "* ]]
     done
     run -2 "$WEIR" tenant set vision --budget "1 euro/month"
+    run -2 "$WEIR" tenant set vision --budget "5 money/0s"
+    [ "$output" = "weir tenant set: budget.period: expected day, week, month, year, or a time such as 90m, 12h, 30d or 2w" ]
     run -4 "$WEIR" tenant set vision --parent nobody
 }
 
@@ -687,6 +696,8 @@ END
     [ "$output" = "weir reserve set: it ends before it begins, or is over already" ]
     run -2 "$WEIR" reserve set 'a b' --nodes "$node" --to 2h
     run -4 "$WEIR" reserve set repair --nodes elsewhere --to 2h
+    run -2 "$WEIR" reserve set repair --nodes "$node,$node" --to 2h
+    [ "$output" = "weir reserve set: nodes: '$node' is there twice" ]
     "$WEIR" reserve set repair --nodes "$node" --to 2h
     "$WEIR" reserve ls | grep -q "^repair  *nobody .* $node\$"
     id=$("$WEIR" run --detach -- true)
@@ -757,13 +768,18 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     run -0 "$WEIR" backup copy.db
     [ "$output" = "backed up to $T/copy.db" ]
     run -7 "$WEIR" backup copy.db
+    run -2 "$WEIR" backup /
+    [ "$output" = "weir backup: file: expected a file by its whole path, such as /backup/weir.db" ]
     run -7 "$WEIR" restore copy.db
     [[ "$output" == *"stop it first"* ]]
     "$WEIR" abort "$id" --force
     until_ok is "$id" aborted
     kill "$UP"
     wait "$UP"
-    run -4 "$WEIR" restore nosuch.db
+    run -2 "$WEIR" restore nosuch.db
+    echo a,b >t.csv
+    run -8 "$WEIR" restore t.csv
+    [ "$output" = "weir restore: 't.csv' is no backup of a store, or is damaged; nothing was changed" ]
     run -0 "$WEIR" restore copy.db
     up
     is "$id" quarantined

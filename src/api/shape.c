@@ -2,6 +2,7 @@
 
 #include "api/schema_text.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/near.h"
 
@@ -155,6 +156,8 @@ static int check_string(const json_t *schema, const json_t *v,
     const json_t *max = json_object_get(schema, "maxLength");
     const char *pattern =
         json_string_value(json_object_get(schema, "pattern"));
+    const char *form =
+        json_string_value(json_object_get(schema, "description"));
     const char *s = json_string_value(v);
     json_int_t n = (json_int_t) characters(s);
     char text[256];
@@ -170,7 +173,7 @@ static int check_string(const json_t *schema, const json_t *v,
         return wrong(at, err, text);
     }
     if (pattern && !fits(pattern, s)) {
-        (void) snprintf(text, sizeof text, "does not fit %s", pattern);
+        (void) snprintf(text, sizeof text, "expected %s", form ? form : pattern);
         return wrong(at, err, text);
     }
     return 0;
@@ -246,6 +249,27 @@ static int check_object(const json_t *schema, const json_t *v,
     return 0;
 }
 
+/* Of texts: no two are the same. */
+static int check_unique(const json_t *v, const struct at *at, struct err *err)
+{
+    autojson json_t *seen = json_object();
+    const json_t *value;
+    char text[128];
+    size_t i;
+
+    json_array_foreach(v, i, value) {
+        const char *s = json_string_value(value);
+
+        if (s && json_object_get(seen, s)) {
+            (void) snprintf(text, sizeof text, "'%.60s' is there twice", s);
+            return wrong(at, err, text);
+        }
+        if (s)
+            (void) json_object_set_new(seen, s, json_true());
+    }
+    return 0;
+}
+
 static int check_array(const json_t *schema, const json_t *v,
                        const struct at *at, struct err *err)
 {
@@ -262,7 +286,8 @@ static int check_array(const json_t *schema, const json_t *v,
         if (rc)
             return rc;
     }
-    return 0;
+    return json_is_true(json_object_get(schema, "uniqueItems"))
+               ? check_unique(v, at, err) : 0;
 }
 
 /* When none fits, what is wrong with the one of the right type is told. */

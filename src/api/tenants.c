@@ -127,6 +127,11 @@ void put_tenant(struct call *c)
                     c->param[0]);
         return;
     }
+    if (fresh && strcmp(c->param[0], "none") == 0) {
+        reply_error(c, 400, "'none' cannot be the name of a tenant: where a "
+                    "parent is named it means that there is none");
+        return;
+    }
     if (fresh && c->api->ops->single_user(c->api->arg)) {
         reply_error(c, 403, "this Weir was started without root and serves "
                     "its own user alone: there are no further tenants");

@@ -134,8 +134,8 @@ static const struct opt restore_opts[] = {
 static int restore_exit(int rc)
 {
     switch (rc) {
-    case -ENOENT:
-        return CLI_MISSING;
+    case -ENOENT:                      /* the state folder is made */
+        return CLI_USAGE;
     case -EBUSY:
     case -EWOULDBLOCK:
         return CLI_REFUSED;

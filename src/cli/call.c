@@ -83,6 +83,7 @@ int call_refused(const struct cli *c, int status, const char *body, size_t len)
     int code = call_exit(status);
     autojson json_t *j = NULL;
     const json_t *problems;
+    const char *detail;
 
     if (json_read(body, len, CLIENT_BODY_MAX, &j, NULL) < 0)
         return cli_fail(c, code, "the server answered %d", status);
@@ -95,9 +96,10 @@ int call_refused(const struct cli *c, int status, const char *body, size_t len)
                         json_array_size(problems),
                         json_array_size(problems) == 1 ? "" : "s");
     }
-    return cli_fail(c, code, "%s",
-                    json_get_str(j, "detail",
-                                 json_get_str(j, "title", "refused")));
+    detail = json_get_str(j, "detail", json_get_str(j, "title", "refused"));
+    if (strncmp(detail, "body: ", 6) == 0)
+        detail += 6;                   /* the user wrote none */
+    return cli_fail(c, code, "%s", detail);
 }
 
 const char *call_type_of(const char *text, size_t len)

@@ -204,6 +204,12 @@ static int check_args(struct cli *c, const struct verb *v)
 {
     autofree char *usage = mem_strn(v->usage, strcspn(v->usage, "\n"));
 
+    for (unsigned i = 0; i < c->nargs; i++) {
+        if (!c->args[i][0])
+            return cli_fail(c, CLI_USAGE,
+                            "an argument is empty; usage: weir %s %s", v->name,
+                            usage);
+    }
     if (c->nargs >= v->min_args && c->nargs <= v->max_args)
         return 0;
     if (c->nargs > v->max_args && v->max_args == 0)

@@ -164,7 +164,7 @@ static void test_refusals(void)
         "test a --milli 0.12345", "test a --nope", "test a -z",
         "test a --flag=1", "test a -o yaml", "test a --count 0",
         "test a --milli 0", "test a --bytes 0", "test a --time 0s",
-        "test a -5",
+        "test a -5", "test  ",
     };
     struct opts o;
     struct cli c;

@@ -57,6 +57,9 @@ static int copy_checked(const char *backup, const char *part, struct err *err)
     if (rc == 0)
         rc = backup_copy(from, part, NULL, err);
     sql_close(from);
+    if (rc == -EBADMSG)                /* it is no place for another backup */
+        return err_set(err, EBADMSG, "'%s' is no backup of a store, or is "
+                       "damaged; nothing was changed", backup);
     return rc;
 }
 
