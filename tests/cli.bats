@@ -794,6 +794,23 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [ "$output" = "weir up: devices 'sim:0xH100': '0xH100': expected COUNTxMODEL-MEMORY, as in 4xH100-80GB" ]
 }
 
+@test "a state folder that others can list is told, one that they can write refused" {
+    mkdir -m 0755 "$T/s"
+    up
+    grep -q "others can list the state folder" "$T/up.log"
+    kill "$UP"
+    wait "$UP"
+    chmod 0711 "$T/s"
+    up
+    run -1 grep "others can list" "$T/up.log"
+    kill "$UP"
+    wait "$UP"
+    UP=
+    chmod 0777 "$T/s"
+    run -5 "$WEIR" up
+    [ "$output" = "weir up: others can write to folder '$T/s'" ]
+}
+
 @test "a second control plane on the same folder is refused with 7" {
     up
     run -7 "$WEIR" up

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -70,6 +71,19 @@ static uint64_t first_epoch(const struct control *c)
     return c->started_ms;
 }
 
+/* A folder that was there keeps its mode, for it may have been opened on
+ * purpose, to let others reach a socket in it.  For that they need not list
+ * it; what is in it is shut to them in any case.
+ */
+static void tell_open(const char *dir)
+{
+    struct stat st;
+
+    if (stat(dir, &st) == 0 && (st.st_mode & (S_IRGRP | S_IROTH)))
+        log_say(LOG_WARN, "others can list the state folder; 'chmod go-r' "
+                "shuts it", "state", dir, NULL);
+}
+
 static int state_open(struct control *c, struct err *err)
 {
     const char *dir = c->conf->state_dir;
@@ -80,6 +94,7 @@ static int state_open(struct control *c, struct err *err)
 
     if (rc < 0)
         return rc;
+    tell_open(dir);
     rc = fs_lock(lock, &c->lock, err);
     if (rc == -EWOULDBLOCK)
         return err_set(err, EBUSY, "another control plane uses '%s'; "
