@@ -132,8 +132,10 @@ const struct verb verb_cost = {
     .summary = "GPU-hours and money: of tenants, workloads, or tasks of one",
     .usage = "[WORKLOAD] [--by tenant|workload] [--tenant NAME] [--since TIME]",
     .about = "Prices come from the policy.  LOST is what had to be done again "
-             "because a task\ngave way.  A budget is shown as spent in this "
-             "period.",
+             "because a task\ngave way.  COST is of what has ended, from its "
+             "start to its end.  BUDGET is of this\nperiod, counts devices "
+             "from when a task got them, and has what is held now and what\n"
+             "tenants below spent.",
     .examples = "weir cost\n"
                 "weir cost --by workload --tenant vision --since 7d\n"
                 "weir cost w12    # its tasks",
