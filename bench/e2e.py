@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """End-to-end numbers of one machine, one JSON object a line.
 
-    bench/e2e.py [--quick] [--tasks N] [rate latency accept waiting start idle]
+    bench/e2e.py [--quick] [--tasks N] [rate latency accept memory start idle]
 
 Nothing is judged here: docs/performance.md says what the lines mean.  What is
 compared is compared in the same run, on the same machine: xargs always, Slurm
@@ -233,7 +233,7 @@ def accept(opts):
                 max_ms=round(max(took) * 1e3, 1))
 
 
-def memory(pid):
+def resident(pid):
     with open(f"/proc/{pid}/status") as f:
         kb = {k: int(v.split()[0]) for k, _, v in
               (line.partition(":") for line in f) if k.startswith("Vm")}
@@ -241,7 +241,7 @@ def memory(pid):
             "peak_mib": round(kb["VmHWM"] / 1024, 1)}
 
 
-def waiting(opts):
+def memory(opts):
     """100,000 tasks that are ready and wait for a device."""
     count = 100000
     doc = json.dumps({"weir": 1, "kind": "pipeline", "name": "waiting",
@@ -250,7 +250,7 @@ def waiting(opts):
     with Weir(devices="none") as weir:
         weir.start()
         weir.wait_devices()
-        say("memory", of="empty", tasks=0, **memory(weir.proc.pid))
+        say("memory", of="empty", tasks=0, **resident(weir.proc.pid))
         start = time.perf_counter()
         r = weir.client.submit(doc)
         took = time.perf_counter() - start
@@ -260,7 +260,7 @@ def waiting(opts):
         until(lambda: weir.client.need("GET", path)["tasks"]["waiting"]
               == count, "all to wait")
         say("memory", of="one document of 100,000 waiting tasks", tasks=count,
-            accept_ms=round(took * 1e3, 1), **memory(weir.proc.pid))
+            accept_ms=round(took * 1e3, 1), **resident(weir.proc.pid))
         weir.stop()
         start = time.perf_counter()
         weir.start()
@@ -268,7 +268,7 @@ def waiting(opts):
         until(lambda: weir.client.need("GET", path)["tasks"]["waiting"]
               == count, "all to wait")
         say("memory", of="the same after a restart", tasks=count,
-            start_ms=round(took * 1e3, 1), **memory(weir.proc.pid))
+            start_ms=round(took * 1e3, 1), **resident(weir.proc.pid))
 
 
 # Start-up ---------------------------------------------------------------------
@@ -344,7 +344,7 @@ def start(opts):
             said = weir.client.need("GET", "/v1/stat")
             if said["seq"] < seq:
                 raise RuntimeError(f"not the store that was made: {said}")
-            rss = memory(weir.proc.pid)
+            rss = resident(weir.proc.pid)
             weir.stop()
         say("start", events=seq, store_mib=round(size / 2**20),
             first_ms=round(took[0] * 1e3, 1),
@@ -376,10 +376,10 @@ def idle(opts):
         say("idle", seconds=seconds, **{
             f"{k}_percent": round(100 * (ticks(p) - before[k]) / hz / seconds,
                                   3) for k, p in pids.items()},
-            **memory(weir.proc.pid))
+            **resident(weir.proc.pid))
 
 
-PARTS = {f.__name__: f for f in (rate, latency, accept, waiting, start, idle)}
+PARTS = {f.__name__: f for f in (rate, latency, accept, memory, start, idle)}
 
 
 def main():

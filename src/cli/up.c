@@ -24,8 +24,8 @@ struct up_opts {
 #define AT(member) offsetof(struct up_opts, member)
 static const struct opt up_opts[] = {
     { "state", 0, "DIR", "where to keep everything", OPT_TEXT, AT(state) },
-    { "devices", 0, "SPEC", "none, or simulated ones: sim:4xH100-80GB",
-      OPT_TEXT, AT(devices) },
+    { "devices", 0, "SPEC", "none, or simulated ones: "
+      "sim:2xH100-80GB,2xA10-24GB", OPT_TEXT, AT(devices) },
     { "pool", 0, "NAME", "what to call this machine's pool (local)", OPT_TEXT,
       AT(pool) },
     { "label", 0, "KEY=VALUE", "of this machine, for documents that ask for "
@@ -185,6 +185,7 @@ const struct verb verb_up = {
         "weir up                             # CPUs and memory of this "
         "machine\n"
         "weir up --devices sim:4xH100-80GB   # with four simulated devices\n"
+        "weir up --devices sim:2xH100-80GB,2xA10-24GB    # of two kinds\n"
         "weir up --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem",
     .opts = up_opts,
     .size = sizeof(struct up_opts),

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "base/tap.h"
 #include "plan/policy.h"
 #include "spec/doc.h"
@@ -147,8 +148,22 @@ static void test_examples(const char *folder)
     free(list);
 }
 
-/* Both pages have every field. */
-static void test_page(const char *path, const char *form)
+/* "time from 0s to 365d", which the manual has of a time; of the others it
+ * has more than what is worth comparing.
+ */
+static void add_bounds(struct buf *row, const struct policy_field *f)
+{
+    char least[32], most[32];
+
+    if (f->kind != POLICY_TIME)
+        return;
+    quantity_print_duration((uint64_t) f->min * 1000, least, sizeof least);
+    quantity_print_duration((uint64_t) f->max * 1000, most, sizeof most);
+    buf_printf(row, " (time from %s to %s, ", least, most);
+}
+
+/* Both pages have every field, and the manual the bounds of times. */
+static void test_page(const char *path, const char *form, bool bounds)
 {
     autofree char *page = NULL;
     struct err err = { 0 };
@@ -165,6 +180,8 @@ static void test_page(const char *path, const char *form)
 
         buf_printf(&row, "%.*s%s", (int) strcspn(form, "@"), form, name);
         buf_str(&row, strchr(form, '@') + 1);
+        if (bounds)
+            add_bounds(&row, &policy_table.fields[i]);
         if (!strstr(page, buf_text(&row))) {
             printf("# %s lacks '%s'\n", path, name);
             missing++;
@@ -180,8 +197,8 @@ int main(int argc, char **argv)
     test_schema();
     if (argc == 4) {
         test_examples(argv[1]);
-        test_page(argv[2], "\n| `@` |");
-        test_page(argv[3], "\n.It Sy @ No");
+        test_page(argv[2], "\n| `@` |", false);
+        test_page(argv[3], "\n.It Sy @ No", true);
     }
     return tap_done();
 }
