@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include "base/mem.h"
+#include "cli/opt.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,11 @@ static void add_pair(struct buf *out, const char *left, const char *right)
         buf_printf(out, "  %-*s%s\n", COLUMN - 2, left, right);
 }
 
-static void add_options(struct buf *out, const struct opt *o)
+/* `reports`: of a verb whose answer can also be a report. */
+static void add_options(struct buf *out, const struct opt *o, bool reports)
 {
     for (; o->kind != OPT_END; o++) {
+        bool formats = reports && strcmp(o->name, "output") == 0;
         char letter[8] = "";
         autofree char *left = NULL;
 
@@ -27,7 +30,7 @@ static void add_options(struct buf *out, const struct opt *o)
             (void) snprintf(letter, sizeof letter, "-%c, ", o->letter);
         left = mem_printf("%s--%s%s%s", letter, o->name, o->arg ? " " : "",
                           o->arg ? o->arg : "");
-        add_pair(out, left, o->help);
+        add_pair(out, left, formats ? OPT_REPORTS : o->help);
     }
 }
 
@@ -64,10 +67,10 @@ void help_verb(const struct verb *v, struct buf *out)
         buf_printf(out, "\n%s\n", v->about);
     if (v->opts->kind != OPT_END) {
         buf_str(out, "\noptions:\n");
-        add_options(out, v->opts);
+        add_options(out, v->opts, false);
     }
     buf_str(out, "\ncommon options:\n");
-    add_options(out, cli_common);
+    add_options(out, cli_common, v->reports);
     buf_str(out, "\nexamples:\n");
     add_lines(out, "  ", v->examples);
 }

@@ -17,7 +17,7 @@
 enum { FIRST = 256, MAX_OPTS = 64 };
 
 const struct opt cli_common[] = {
-    { "output", 'o', "FORMAT", "table, wide or json", OPT_TEXT, 0 },
+    { "output", 'o', "FORMAT", OPT_FORMATS, OPT_TEXT, 0 },
     { "no-header", 0, NULL, "leave out the heading of tables", OPT_FLAG, 0 },
     { "socket", 0, "PATH", "the control plane's Unix socket", OPT_TEXT, 0 },
     { "server", 0, "URL", "a control plane elsewhere, https://HOST:PORT",
@@ -141,8 +141,7 @@ static int set_output(struct cli *c, const char *value)
     }
     return cli_fail(c, CLI_USAGE,
                     "--output: unknown format '%s'; expected %s", value,
-                    reports ? "table, wide, json, csv or html"
-                            : "table, wide or json");
+                    reports ? OPT_REPORTS : OPT_FORMATS);
 }
 
 static int set_common(struct cli *c, const struct opt *o, const char *value)

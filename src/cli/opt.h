@@ -11,6 +11,10 @@ struct verb;
  */
 enum { OPT_HELP = -1 };
 
+/* What -o takes: of most verbs, and of those that can give a report. */
+#define OPT_FORMATS "table, wide or json"
+#define OPT_REPORTS "table, wide, json, csv or html"
+
 int opt_parse(struct cli *c, const struct verb *v, int argc, char **argv,
               void *opts);
 void opt_free(const struct verb *v, void *opts);

@@ -84,6 +84,24 @@ static void test_rows(void)
     }
 }
 
+/* The formats that a verb takes are the ones that its help has. */
+static void test_formats(void)
+{
+    unsigned reports = 0;
+
+    for (size_t i = 0; cli_verbs[i]; i++) {
+        const struct verb *v = cli_verbs[i];
+        autobuf struct buf out = BUF_INIT(1 << 20);
+
+        reports += v->reports;
+        help_verb(v, &out);
+        if (!strstr(buf_text(&out), OPT_FORMATS) == !v->reports ||
+            !strstr(buf_text(&out), OPT_REPORTS) == v->reports)
+            ok(false, "%s: its help has its formats", v->name);
+    }
+    ok(reports > 0, "help has the formats that each verb takes");
+}
+
 /* ---- options ---- */
 
 struct opts {
@@ -197,6 +215,7 @@ static void test_targets(void)
 int main(void)
 {
     test_rows();
+    test_formats();
     test_values();
     test_refusals();
     test_targets();
