@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -21,7 +22,6 @@ struct entry {
 };
 
 struct map {
-    uint64_t seed[2];
     struct entry *entries;
     uint32_t *slots;
     uint32_t cap;            /* places, a power of two; 0 at first */
@@ -40,8 +40,18 @@ static void sip_round(uint64_t v[4])
     v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
 }
 
+/* One for all maps of the process: the kernel is asked once. */
+static uint64_t seed[2];
+static pthread_once_t seeded = PTHREAD_ONCE_INIT;
+
+static void make_seed(void)
+{
+    seed[0] = fs_random();
+    seed[1] = fs_random();
+}
+
 /* SipHash-1-3: without the seed nobody can choose keys that collide. */
-static uint64_t hash_bytes(const uint64_t seed[2], const void *key, size_t len)
+static uint64_t hash_bytes(const void *key, size_t len)
 {
     uint64_t v[4] = {
         seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d,
@@ -68,18 +78,17 @@ static uint64_t hash_bytes(const uint64_t seed[2], const void *key, size_t len)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static uint64_t hash_key(const struct map *m, const char *key, uint64_t id)
+static uint64_t hash_key(const char *key, uint64_t id)
 {
-    return key ? hash_bytes(m->seed, key, strlen(key))
-               : hash_bytes(m->seed, &id, sizeof id);
+    return key ? hash_bytes(key, strlen(key))
+               : hash_bytes(&id, sizeof id);
 }
 
 struct map *map_new(void)
 {
     struct map *m = mem_new(sizeof *m);
 
-    m->seed[0] = fs_random();
-    m->seed[1] = fs_random();
+    (void) pthread_once(&seeded, make_seed);
     return m;
 }
 
@@ -113,7 +122,7 @@ static struct entry *find(const struct map *m, const char *key, uint64_t id)
 
     if (m->live == 0)
         return NULL;
-    hash = hash_key(m, key, id);
+    hash = hash_key(key, id);
     for (uint32_t i = (uint32_t) hash & mask; m->slots[i]; i = (i + 1) & mask) {
         struct entry *e = &m->entries[m->slots[i] - 1];
 
@@ -172,7 +181,7 @@ static void *set(struct map *m, const char *key, uint64_t id, void *value)
     m->entries[m->used] = (struct entry) {
         .key = mem_str(key),
         .id = id,
-        .hash = hash_key(m, key, id),
+        .hash = hash_key(key, id),
         .value = value,
     };
     link_slot(m, m->used++);
