@@ -1,5 +1,7 @@
 #include "plan/bed.h"
 
+#include <time.h>
+
 static void test_clock(void)
 {
     struct bed bed, *b = &bed;
@@ -93,6 +95,32 @@ static void test_hardest_first(void)
     set = BED(.milli = 1000, .ranks = 2, .beside = 3000);
     bed_run(b);
     ok(bed_runs(set), "the part that is hardest to place goes first");
+    plan_free(b->p);
+}
+
+/* As many parts as a document may have tasks, the hardest last. */
+static void test_large_set(void)
+{
+    enum { PARTS = 100000 };
+    autofree struct plan_part *parts = mem_array(PARTS, sizeof(*parts));
+    struct bed bed, *b = &bed;
+    struct plan_item *set;
+    clock_t began;
+    bool sorted = true;
+
+    bed_open(b);
+    for (uint32_t k = 0; k < PARTS; k++)
+        parts[k] = (struct plan_part) { .need.cpu_milli = 1 + k / 2,
+                                        .count = 1 };
+    began = clock();
+    set = plan_add(b->p, &(struct plan_item_spec) {
+        .tenant = b->t, .parts = parts, .nparts = PARTS, .order = 1,
+    });
+    ok(clock() - began < 4 * CLOCKS_PER_SEC, "it is added in no time");
+    for (uint32_t k = 0; k < PARTS; k += 2)
+        sorted &= set->shape->by_size[k] == PARTS - 2 - k &&
+                  set->shape->by_size[k + 1] == PARTS - 1 - k;
+    ok(sorted, "the hardest first, of two alike the earlier");
     plan_free(b->p);
 }
 
@@ -258,6 +286,7 @@ int main(void)
     test_busy();
     test_rank_ends();
     test_hardest_first();
+    test_large_set();
     test_goes_back();
     test_goes_on(false);
     test_goes_on(true);

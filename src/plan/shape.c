@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -272,17 +273,24 @@ static bool is_harder(const struct part *a, const struct part *b)
     return a->need.memory > b->need.memory;
 }
 
+/* Numbers of parts: the harder first, then the earlier. */
+static int by_size(const void *va, const void *vb, void *arg)
+{
+    uint32_t a = *(const uint32_t *) va, b = *(const uint32_t *) vb;
+    const struct part *parts = arg;
+
+    if (is_harder(&parts[a], &parts[b]))
+        return -1;
+    return is_harder(&parts[b], &parts[a]) ? 1 : a < b ? -1 : a > b;
+}
+
+/* A set may have as many parts as a document has tasks. */
 static void sort_parts(struct shape *s)
 {
     s->by_size = mem_array(s->nparts, sizeof *s->by_size);
-    for (uint32_t k = 0; k < s->nparts; k++) {
-        uint32_t at = k;
-
-        for (; at > 0 && is_harder(&s->parts[k],
-                                   &s->parts[s->by_size[at - 1]]); at--)
-            s->by_size[at] = s->by_size[at - 1];
-        s->by_size[at] = k;
-    }
+    for (uint32_t k = 0; k < s->nparts; k++)
+        s->by_size[k] = k;
+    qsort_r(s->by_size, s->nparts, sizeof *s->by_size, by_size, s->parts);
 }
 
 static struct shape *make(struct plan *p, const struct wanted *w,
