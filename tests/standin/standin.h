@@ -1,0 +1,42 @@
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* standin - what the libcuda.so.1 and libnvidia-ml.so.1 made here agree on.
+ *
+ * They stand in for the vendor's driver on machines without a GPU, and behave
+ * like it as far as tests go.  All state is in the folder $WEIR_STANDIN; without
+ * that variable there is no driver.
+ *
+ *     driver      text, key=value a line: version=580.159.04, cuda=13000;
+ *                 the file is not there: no driver is loaded
+ *     gpu0 ...    text, key=value a line: what the device is and how it is
+ *                 (uuid, model, memory, temperature, ..., lost=1, xid=79);
+ *                 written by tests at any time, read at every question
+ *     faults      text, key=value a line: what is to go wrong
+ *     proc/PID    struct standin_proc, mapped: made by a process with its first
+ *                 context; left behind by one that was killed, so who reads it
+ *                 looks whether the process still lives
+ */
+#define STANDIN_VAR "WEIR_STANDIN"
+
+enum { STANDIN_VERSION = 1, STANDIN_DEVICES = 16 };
+
+enum standin_state {                   /* as the driver's checkpoint has it */
+    STANDIN_RUNNING,
+    STANDIN_LOCKED,
+    STANDIN_CHECKPOINTED,
+    STANDIN_FAILED,
+};
+
+struct standin_proc {
+    uint32_t version;                  /* STANDIN_VERSION, written last */
+    uint32_t tid;                      /* of the driver's own thread */
+    _Atomic uint32_t state;            /* enum standin_state */
+    _Atomic uint32_t contexts;         /* bit k: it has one on device k */
+    _Atomic uint64_t busy_until_ns;    /* CLOCK_MONOTONIC: its kernels run */
+    _Atomic uint64_t calls;            /* into the driver, all */
+    _Atomic uint64_t used[STANDIN_DEVICES];    /* bytes on each device */
+    _Atomic uint64_t parked;           /* bytes in host memory, checkpointed */
+};
