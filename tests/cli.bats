@@ -319,6 +319,20 @@ sleeper() {
     run -7 "$WEIR" run -d --key k "$EXAMPLES/gang.yaml"
 }
 
+@test "who comes to what runs already sees how long it has run" {
+    up
+    printf 'weir: 1\nkind: job\nname: held\nrun: sleep 600\n' >"$T/held.yaml"
+    id=$("$WEIR" run --detach --key k "$T/held.yaml")
+    until_ok bash -c '"$0" show "$1" | grep -q "1 running"' "$WEIR" "$id"
+    sleep 1.2
+    "$WEIR" run --key k "$T/held.yaml" >"$T/out" 2>&1 3>&- &
+    client=$!
+    until_ok grep -q "$id" "$T/out"
+    "$WEIR" abort "$id"
+    wait "$client" || [ $? -eq 130 ]
+    grep -qE 'held aborted after [1-9]' "$T/out" || { cat "$T/out"; return 1; }
+}
+
 @test "a lost answer: the submit is repeated with the same key" {
     python3 "$HELPER" lossy "$T/sock" "$T/keys" 3>&- &
     server=$!
