@@ -159,6 +159,21 @@ sleeper() {
     [ "$(grep -c '^\.It Cm' "$man")" -eq "$(wc -l <"$T/verbs")" ]
 }
 
+@test "weir.1 has the options of every verb, and no others" {
+    many_processes
+    man=$BATS_TEST_DIRNAME/../man/weir.1
+    while read -r verb; do
+        # shellcheck disable=SC2086
+        "$WEIR" $verb --help | sed '1,/^options:/d; /^common options:/,$d' |
+            grep -o '^  \(-., \)\?--[^ ]*' | sed 's/.*--//' >"$T/has"
+        awk -v at=".Ss weir $verb" '/^\.S[sh] /{on = $0 == at} on' "$man" |
+            sed -n 's/^\.It .*Fl -\([^ ]*\).*/\1/p' >"$T/told"
+        diff "$T/has" "$T/told" || { echo "weir.1: $verb"; return 1; }
+    done < <("$WEIR" --help | sed -n 's/^  \([a-z]* \?[a-z]*\)  .*/\1/p' |
+                 grep -vx -e 'weir.*' -e 'up *' -e 'run *')
+    [ "$(grep -c '^\.Ss weir ' "$man")" -ge 18 ]
+}
+
 @test "completion scripts are valid, and name every verb" {
     many_processes
     "$WEIR" completion bash >"$T/bash"

@@ -83,8 +83,8 @@ void help_all(struct buf *out)
     for (size_t i = 0; cli_verbs[i]; i++)
         add_pair(out, cli_verbs[i]->name, cli_verbs[i]->summary);
     buf_str(out,
-            "\n'weir VERB --help' shows options and examples; weir(1) has it "
-            "all.\n"
+            "\n'weir VERB --help' shows options and examples; see also "
+            "weir(1).\n"
             "Start with:\n"
             "  weir up --devices sim:4xH100-80GB\n"
             "  weir run examples/pipeline.yaml\n");
