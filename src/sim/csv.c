@@ -49,12 +49,25 @@ static int split(const struct csv *c, char *line, char **values, size_t *ret,
     return 0;
 }
 
+static int check_heading(const struct csv *c, struct err *err)
+{
+    for (size_t i = 0; i < c->columns; i++)
+        if (c->heading[i][0] && csv_find(c, c->heading[i]) != (int) i)
+            return err_set(err, EINVAL, "%s:%zu: two columns '%.40s'; "
+                           "expected one", c->name, c->line, c->heading[i]);
+    return 0;
+}
+
 int csv_open(struct csv *c, const char *name, char *text, size_t len,
              struct err *err)
 {
+    static const char mark[] = "\xef\xbb\xbf";
     char *line;
+    int rc;
 
     *c = (struct csv) { .name = name, .at = text, .end = text + len };
+    if (len >= 3 && memcmp(text, mark, 3) == 0)
+        c->at += 3;
     if (len >= 2 && text[0] == '\x1f' && text[1] == '\x8b')
         return err_set(err, EINVAL, "%s is compressed; 'gunzip' it first",
                        name);
@@ -63,7 +76,8 @@ int csv_open(struct csv *c, const char *name, char *text, size_t len,
     line = next_line(c);
     if (!line)
         return err_set(err, EINVAL, "%s is empty", name);
-    return split(c, line, c->heading, &c->columns, err);
+    rc = split(c, line, c->heading, &c->columns, err);
+    return rc < 0 ? rc : check_heading(c, err);
 }
 
 int csv_next(struct csv *c, struct err *err)

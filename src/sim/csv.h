@@ -11,7 +11,8 @@ struct err;
  * Values have no quotes, commas or line ends inside; a quote is refused rather
  * than misread.  Every row has as many values as the heading.  A file may end
  * with or without a line end, and its lines may end in CR LF.  Empty lines are
- * passed over.
+ * passed over, and so is the mark of UTF-8 that some programs put in front.
+ * Two columns of one name are refused: nobody knows which is meant.
  *
  *     struct csv c;
  *

@@ -37,6 +37,20 @@ static void test_rows(void)
     ok(csv_next(&c, &err) == 0 && csv_next(&c, &err) == 0, "the end stays");
 }
 
+static void test_mark(void)
+{
+    static const char only[] = "\xef\xbb\xbf";
+    autofree char *keep = NULL;
+    struct csv c;
+
+    ok(open_text(&c, "\xef\xbb\xbf" "a,b\r\n1,2\r\n", &keep) == 0 &&
+       csv_find(&c, "a") == 0 && csv_next(&c, &err) == 1 && c.line == 2,
+       "a mark of UTF-8 in front is no part of the first column");
+    free(take(keep));
+    ok(open_text(&c, only, &keep) < 0 &&
+       strcmp(err.text, "t.csv is empty") == 0, "and alone it is nothing");
+}
+
 static void test_refused(void)
 {
     static const char *const rows[] = { "1", "1,2,3", "\"1\",2" };
@@ -46,6 +60,13 @@ static void test_refused(void)
 
     ok(open_text(&c, "", &keep) < 0 && strcmp(err.text, "t.csv is empty") == 0,
        "an empty file");
+    free(take(keep));
+    ok(open_text(&c, "a,b,a\n1,2,3\n", &keep) < 0 &&
+       strcmp(err.text, "t.csv:1: two columns 'a'; expected one") == 0,
+       "two columns of one name");
+    free(take(keep));
+    ok(open_text(&c, "a,,\n1,2,3\n", &keep) == 0 && c.columns == 3,
+       "columns without a name are passed over");
     ok(csv_open(&c, "t.csv", gz, 3, &err) < 0 && strstr(err.text, "gunzip"),
        "a compressed file is not taken for text");
     for (size_t i = 0; i < array_size(rows); i++) {
@@ -79,6 +100,7 @@ static void test_numbers(void)
 int main(void)
 {
     test_rows();
+    test_mark();
     test_refused();
     test_numbers();
     return tap_done();
