@@ -889,6 +889,57 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [[ "$output" = *"if.yaml:1:1: unknown key 'weir'; expected one of nodes, without, tenants, policy" ]]
 }
 
+@test "sim: what would be left out is refused, or said" {
+    printf 'submit_s,duration_s,gpus\n0,60,1\n30,60,1\n' >"$T/jobs.csv"
+    one() { "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8 "$@"; }
+    run -2 one --policy fifo --startup 60s --lookahead 1m
+    [ "$output" = "weir sim run: --lookahead: only weir looks ahead, not fifo" ]
+    run -0 one --policy fifo,weir --startup 60s --lookahead 1m
+    run -2 one --policy srtf --muri --suspend-cost 5s
+    [ "$output" = "weir sim run: --muri has a suspend cost of its own" ]
+    run -2 one --policy srtf --muri --quotas "$T/jobs.csv" --pin
+    [ "$output" = "weir sim run: --muri keeps no tenant to a cluster; leave --pin out" ]
+    run -0 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x64 --policy fifo
+    run -2 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x17 --policy fifo,weir
+    [ "$output" = "weir sim run: --nodes: '1x17': at most 16 GPUs on a node with weir" ]
+    printf 'weir: 1\nkind: policy\nmodels:\n- {model: Quick, rating: 4}\n' >"$T/rules.yaml"
+    run -0 --separate-stderr "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8:qiuck --policy fifo --rules "$T/rules.yaml"
+    [ "$stderr" = "weir sim run: --nodes: the rules have no model 'qiuck', it is rated 1; did you mean 'Quick'?" ]
+    run -0 --separate-stderr "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8:quick --policy fifo --rules "$T/rules.yaml"
+    [ -z "$stderr" ]
+    run -0 --separate-stderr one --policy fifo --rules "$T/rules.yaml"
+    [ -z "$stderr" ]
+}
+
+@test "sim: what is not worked out is no 0" {
+    printf 'submit_time,iteration_time,iterations,num_gpu,model_name\n0,100,600,1,vgg16\n5000,100,300,1,dqn\n' >"$T/muri.csv"
+    muri() { "$WEIR" sim run --trace "$T/muri.csv" --nodes 1x8 --muri "$@"; }
+    run -0 muri --policy srtf,las
+    [[ "${lines[1]}" =~ ^srtf\ .*-\ +-\ +-$ ]]
+    run -0 muri --policy srtf,las -o csv
+    [[ "${lines[0]}" == *,makespan_s ]]
+    [ "$(tr -cd , <<<"${lines[0]}")" = "$(tr -cd , <<<"${lines[1]}")" ]
+    run -0 muri --policy las -o json
+    [[ "$output" != *preemptions* && "$output" != *util* ]]
+    # Shares are of the time between the first submission and the last.
+    printf 'submit_s,duration_s,gpus\n7,60,1\n7,60,1\n' >"$T/jobs.csv"
+    same() { "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x1 "$@"; }
+    run -0 same --policy fifo
+    [[ "$output" == *"in use       no shares: all jobs were submitted at once"* ]]
+    run -0 same --policy fifo,weir
+    [[ "${lines[1]}" =~ ^fifo\ .*-\ +-\ +0$ ]]
+    run -0 same --policy fifo -o json
+    [[ "$output" == *'"preemptions": 0'* && "$output" != *util* ]]
+    run -0 same --policy fifo,las -o csv
+    [[ "${lines[0]}" == *,makespan_s,preemptions ]]
+    run -0 same --policy fifo,las -o html
+    [[ "$output" == *"all were submitted at once, so there are none"* ]]
+    # 30 s of the only 60 are the startup, of all GPU time.
+    printf 'submit_s,duration_s,gpus\n0,60,1\n60,60,1\n' >"$T/jobs.csv"
+    run -0 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x2 --policy fifo --startup 30s
+    [[ "$output" == *"in use        50.00 %: 25.00 % to work, 25.00 % to start up and resume"* ]]
+}
+
 @test "an image where there are none: refused, and the log says so" {
     up
     printf 'weir: 1\nkind: job\nname: boxed\nimage: a/b:1\nrun: echo out\n' >"$T/i.yaml"

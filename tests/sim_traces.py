@@ -228,6 +228,17 @@ def small_plan(tap):
            "weir: sooner than in order of arrival")
 
 
+def models(tap):
+    """The files that docs/simulator.md names."""
+    folder = os.path.join(ROOT, "examples", "sim")
+    command = (os.path.join(folder, "tens.csv"), "1x4:quick+1x4:slow", "weir")
+    slow = sim(*command, "--suspend-cost", "60s")
+    r = sim(*command, "--suspend-cost", "60s", "--rules",
+            os.path.join(folder, "rules.yaml"))
+    tap.ok(r["jobs"] == 400 and r["avg_jct_s"] < slow["avg_jct_s"] / 2 and
+           r["waste"] > 0.2, "tens.csv: some wait for a quick device", r)
+
+
 # The report ---------------------------------------------------------------------
 
 class Page(html.parser.HTMLParser):
@@ -284,6 +295,7 @@ def report(tap):
 def run(tap):
     small(tap)
     small_plan(tap)
+    models(tap)
     report(tap)
     if not TRACES:
         tap.skip("Muri's results and the anchors", "WEIR_TRACES is not set")

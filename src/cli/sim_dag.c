@@ -308,7 +308,7 @@ static int run_mixed(struct cli *c, const void *opts)
 static const struct opt mixed_options[] = {
     { "seed", 0, "N", "which draw; 0 when not given", OPT_COUNT_0, AT(seed) },
     { "duty", 0, "SHARE", "of the time for which a pipeline would hold its "
-      "GPUs, how much it uses them; 0.5 when not given", OPT_MILLI,
+      "GPUs, how much it uses them: 0.1 to 0.8; 0.5 when not given", OPT_MILLI,
       AT(duty) },
     { "startup", 0, "TIME", "what a task with GPUs takes once before its work "
       "begins, unless it is staged", OPT_DURATION_0,

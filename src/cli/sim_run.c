@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/near.h"
 #include "cli/print.h"
 #include "cli/sim.h"
 #include "sim/cluster.h"
@@ -13,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { OUT_LIMIT = 64 * 1024 * 1024 };
@@ -75,7 +77,7 @@ struct number {
     const char *name;
     double value;
 };
-enum { NUMBERS = 17, MURI_NUMBERS = 10 };
+enum { NUMBERS = 17, TIMES = 10 };     /* times come first, then shares */
 
 static void numbers_of(const struct run_result *r, struct number *ret)
 {
@@ -94,6 +96,11 @@ static void numbers_of(const struct run_result *r, struct number *ret)
     memcpy(ret, list, sizeof list);
 }
 
+static size_t numbers_in(const struct run_result *r)
+{
+    return r->shares ? NUMBERS : TIMES;
+}
+
 static json_t *run_json(const struct run_opts *o, const struct report_run *run)
 {
     const struct run_result *r = &run->result;
@@ -104,8 +111,7 @@ static json_t *run_json(const struct run_opts *o, const struct report_run *run)
     json_put_str(j, "policy", run->policy);
     json_put_str(j, "nodes", o->nodes);
     json_put_u64(j, "jobs", r->jobs);
-    /* Muri's rules give times and no shares. */
-    for (size_t i = 0; i < (o->muri ? MURI_NUMBERS : NUMBERS); i++)
+    for (size_t i = 0; i < numbers_in(r); i++)
         json_put(j, numbers[i].name, json_real(numbers[i].value));
     if (!o->muri)
         json_put_u64(j, "preemptions", r->preemptions);
@@ -138,7 +144,7 @@ static int print_csv(const struct cli *c, const struct run_opts *o,
 {
     autobuf struct buf b = BUF_INIT(OUT_LIMIT);
     struct number numbers[NUMBERS];
-    size_t count = o->muri ? MURI_NUMBERS : NUMBERS;
+    size_t count = numbers_in(&runs[0].result);
 
     for (size_t i = 0; i < n; i++) {
         numbers_of(&runs[i].result, numbers);
@@ -146,14 +152,16 @@ static int print_csv(const struct cli *c, const struct run_opts *o,
             buf_str(&b, "policy,nodes,jobs");
             for (size_t k = 0; k < count; k++)
                 buf_printf(&b, ",%s", numbers[k].name);
-            buf_str(&b, ",preemptions\n");
+            buf_str(&b, o->muri ? "\n" : ",preemptions\n");
         }
         buf_printf(&b, "%s,%s,%zu", runs[i].policy, o->nodes,
                    runs[i].result.jobs);
         for (size_t k = 0; k < count; k++)
             buf_printf(&b, ",%.6f", numbers[k].value);
-        buf_printf(&b, ",%llu\n",
-                   (unsigned long long) runs[i].result.preemptions);
+        if (!o->muri)
+            buf_printf(&b, ",%llu",
+                       (unsigned long long) runs[i].result.preemptions);
+        buf_str(&b, "\n");
     }
     return print_buf(c, &b);
 }
@@ -162,9 +170,9 @@ static int print_html(const struct cli *c, const struct run_opts *o,
                       const struct report_run *runs, size_t n)
 {
     autobuf struct buf b = BUF_INIT(OUT_LIMIT);
-    const char *slash = strrchr(o->trace, '/');
+    const char *name = o->trace, *slash = strrchr(name, '/');
 
-    report_html(slash ? slash + 1 : o->trace, o->nodes, runs, n, &b);
+    report_html(slash ? slash + 1 : name, o->nodes, runs, n, &b);
     if (b.over)
         return cli_fail(c, CLI_BROKEN, "the report is longer than %d bytes",
                         OUT_LIMIT);
@@ -181,6 +189,22 @@ static void add_span(struct table *t, const char *what, double mean,
                  human_span((uint64_t) (high * 1000), b));
 }
 
+static void add_shares(struct table *t, const struct run_opts *o,
+                       const struct run_result *r)
+{
+    if (!r->shares) {
+        sheet_add(t, "in use", "no shares: all jobs were submitted at once");
+        return;
+    }
+    sheet_printf(t, "in use", "%.2f %%: %.2f %% to work, %.2f %% to %s",
+                 100 * r->util, 100 * (r->util - r->overhead),
+                 100 * r->overhead,
+                 o->startup_ms > 0 ? "start up and resume" : "resume");
+    sheet_printf(t, "idle", "%.2f %% without demand, %.2f %% fragmented, "
+                 "%.2f %% wasted", 100 * r->idle_nodemand,
+                 100 * r->idle_frag, 100 * r->waste);
+}
+
 static int print_one(const struct cli *c, const struct run_opts *o,
                      const struct report_run *run)
 {
@@ -194,12 +218,7 @@ static int print_one(const struct cli *c, const struct run_opts *o,
     add_span(t, "waiting", r->avg_wait, r->p99_wait);
     sheet_add(t, "makespan", human_span((uint64_t) (r->makespan * 1000), buf));
     if (!o->muri) {
-        sheet_printf(t, "in use", "%.2f %%, of that %.2f %% to %s",
-                     100 * r->util, 100 * r->overhead,
-                     o->startup_ms > 0 ? "start up and resume" : "resume");
-        sheet_printf(t, "idle", "%.2f %% without demand, %.2f %% fragmented, "
-                     "%.2f %% wasted", 100 * r->idle_nodemand,
-                     100 * r->idle_frag, 100 * r->waste);
+        add_shares(t, o, r);
         sheet_add(t, "preemptions", human_count(r->preemptions, buf));
     }
     if (o->startup_ms > 0)
@@ -217,8 +236,9 @@ static const struct table_column run_columns[] = {
     { .name = "PREEMPTIONS", .right = true }, { .name = NULL },
 };
 
-static int print_several(const struct cli *c, const struct report_run *runs,
-                         size_t n)
+/* What was not worked out is no 0. */
+static int print_several(const struct cli *c, const struct run_opts *o,
+                         const struct report_run *runs, size_t n)
 {
     struct table *t = table_new(run_columns);
 
@@ -233,8 +253,12 @@ static int print_several(const struct cli *c, const struct report_run *runs,
             table_add(t, STYLE_PLAIN,
                       human_span((uint64_t) (spans[k] * 1000), buf));
         for (size_t k = 0; k < array_size(shares); k++)
-            table_printf(t, STYLE_PLAIN, "%.2f%%", 100 * shares[k]);
-        table_add(t, STYLE_PLAIN, human_count(r->preemptions, buf));
+            if (r->shares)
+                table_printf(t, STYLE_PLAIN, "%.2f%%", 100 * shares[k]);
+            else
+                table_add(t, STYLE_PLAIN, "");
+        table_add(t, STYLE_PLAIN,
+                  o->muri ? "" : human_count(r->preemptions, buf));
     }
     return print_table(c, t);
 }
@@ -253,7 +277,7 @@ static int print_runs(const struct cli *c, const struct run_opts *o,
     case OUT_WIDE:
         break;
     }
-    return n == 1 ? print_one(c, o, runs) : print_several(c, runs, n);
+    return n == 1 ? print_one(c, o, runs) : print_several(c, o, runs, n);
 }
 
 /* ---- the run ---- */
@@ -274,6 +298,48 @@ static void end_progress(void)
     (void) fprintf(stderr, "\r\033[K");
 }
 
+/* A model without a row is rated 1; one that is misspelled has none. */
+static void note_models(const struct cli *c, const struct run_opts *o,
+                        const struct policy *rules, const struct cluster *k)
+{
+    for (unsigned m = 0; rules && m < k->nmodels; m++) {
+        const char *name = k->models[m].name;
+        struct near near;
+        uint32_t i = 0;
+
+        near_init(&near, name);
+        while (i < rules->nmodels &&
+               strcasecmp(rules->models[i].model, name) != 0)
+            near_try(&near, rules->models[i++].model);
+        if (i < rules->nmodels || !strchr(o->nodes, ':'))
+            continue;
+        cli_note(c, "--nodes: the rules have no model '%s', it is rated 1%s%s"
+                 "%s", name, near.best ? "; did you mean '" : "",
+                 near.best ? near.best : "", near.best ? "'?" : "");
+    }
+}
+
+static int make_cluster(const struct cli *c, const struct run_opts *o,
+                        const struct run_options *how,
+                        const struct report_run *runs, size_t n,
+                        struct cluster *ret)
+{
+    struct err err;
+
+    if (cluster_parse(o->nodes, ret, &err) < 0)
+        return cli_fail(c, CLI_USAGE, "--nodes: %s", err.text);
+    for (size_t i = 0; i < n; i++) {
+        unsigned most = run_gpus_max(run_policy_find(runs[i].policy));
+
+        if (ret->gpus > most)
+            return cli_fail(c, CLI_USAGE, "--nodes: '%.40s': at most %u GPUs "
+                            "on a node with %s", o->nodes, most,
+                            runs[i].policy);
+    }
+    note_models(c, o, how->rules, ret);
+    return 0;
+}
+
 static int play_all(const struct cli *c, const struct run_opts *o,
                     struct run_options *how, struct report_run *runs,
                     size_t n)
@@ -282,11 +348,10 @@ static int play_all(const struct cli *c, const struct run_opts *o,
     struct trace trace = { 0 };
     bool bar = isatty(STDERR_FILENO) == 1;
     struct err err;
-    int rc;
+    int rc = make_cluster(c, o, how, runs, n, &cluster);
 
-    if (cluster_parse(o->nodes, &cluster, &err) < 0)
-        return cli_fail(c, CLI_USAGE, "--nodes: %s", err.text);
-    rc = read_trace(c, o, &trace);
+    if (rc == 0)
+        rc = read_trace(c, o, &trace);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         how->policy = run_policy_find(runs[i].policy);
         how->log = c->out == OUT_HTML ? &runs[i].log : NULL;
@@ -318,9 +383,6 @@ static int split_policies(const struct cli *c, const struct run_opts *o,
         if (!run_policy_find(name))
             return cli_fail(c, CLI_USAGE, "--policy '%s': there are %s", name,
                             run_policy_names());
-        if (o->muri && !run_muri_has(run_policy_find(name)))
-            return cli_fail(c, CLI_USAGE, "--muri is for srtf, srsf and las, "
-                            "not for %s", name);
         if (!o->quotas && strncmp(name, "quota-", 6) == 0)
             return cli_fail(c, CLI_USAGE, "%s needs --quotas", name);
         runs[n].policy = name;
@@ -346,18 +408,49 @@ static int check_resume(const struct cli *c, const struct run_opts *o,
                         o->resume);
     if (o->pin && !o->quotas)
         return cli_fail(c, CLI_USAGE, "--pin needs --quotas");
-    if (o->muri && c->out == OUT_HTML)
-        return cli_fail(c, CLI_USAGE, "--muri gives times only, no report");
     return 0;
 }
 
+static bool has_policy(const struct report_run *runs, size_t n,
+                       const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(runs[i].policy, name) == 0)
+            return true;
+    return false;
+}
+
 static int check_startup(const struct cli *c, const struct run_opts *o,
+                         const struct report_run *runs, size_t n,
                          struct run_options *how)
 {
     how->startup = (double) o->startup_ms / 1000;
+    if (o->lookahead && !has_policy(runs, n, "weir"))
+        return cli_fail(c, CLI_USAGE, "--lookahead: only weir looks ahead, "
+                        "not %s", o->policy);
+    return sim_lookahead(c, o->startup_ms, o->lookahead, &how->lookahead_ms);
+}
+
+/* Muri's rules leave nothing to choose. */
+static int check_muri(const struct cli *c, const struct run_opts *o,
+                      const struct report_run *runs, size_t n)
+{
+    for (size_t i = 0; o->muri && i < n; i++)
+        if (!run_muri_has(run_policy_find(runs[i].policy)))
+            return cli_fail(c, CLI_USAGE, "--muri is for srtf, srsf and las, "
+                            "not for %s", runs[i].policy);
     if (o->muri && o->startup_ms > 0)
         return cli_fail(c, CLI_USAGE, "--muri has a startup of its own");
-    return sim_lookahead(c, o->startup_ms, o->lookahead, &how->lookahead_ms);
+    if (o->muri && o->suspend_ms > 0)
+        return cli_fail(c, CLI_USAGE, "--muri has a suspend cost of its own");
+    if (o->muri && o->rules)
+        return cli_fail(c, CLI_USAGE, "--muri has rules of its own");
+    if (o->muri && o->pin)
+        return cli_fail(c, CLI_USAGE, "--muri keeps no tenant to a cluster; "
+                        "leave --pin out");
+    if (o->muri && c->out == OUT_HTML)
+        return cli_fail(c, CLI_USAGE, "--muri gives times only, no report");
+    return 0;
 }
 
 static int read_rules(const struct cli *c, const struct run_opts *o,
@@ -370,8 +463,6 @@ static int read_rules(const struct cli *c, const struct run_opts *o,
 
     if (!o->rules)
         return 0;
-    if (o->muri)
-        return cli_fail(c, CLI_USAGE, "--muri has rules of its own");
     rc = sim_read(c, o->rules, &text, &len);
     if (rc != 0)
         return rc;
@@ -399,9 +490,11 @@ static int run_run(struct cli *c, const void *opts)
                         "needed");
     rc = split_policies(c, o, names, runs, &n);
     if (rc == 0)
+        rc = check_muri(c, o, runs, n);
+    if (rc == 0)
         rc = check_resume(c, o, &how);
     if (rc == 0)
-        rc = check_startup(c, o, &how);
+        rc = check_startup(c, o, runs, n, &how);
     if (rc == 0)
         rc = read_rules(c, o, &rules, &how);
     if (rc == 0)
@@ -418,7 +511,8 @@ static const struct opt run_options[] = {
     { "trace", 0, "CSV", "jobs: submit_s,duration_s,gpus[,tenant], or a file "
       "of Philly or Muri", OPT_TEXT, AT(trace) },
     { "nodes", 0, "SPEC", "NODESxGPUS, CLUSTERSxNODESxGPUS, or of several "
-      "models 32x8:H200+32x8:A10", OPT_TEXT, AT(nodes) },
+      "models 32x8:H200+32x8:A10; at most 65536 nodes of 64 GPUs, with weir "
+      "of 16", OPT_TEXT, AT(nodes) },
     { "policy", 0, "NAMES", "one or several, \"a,b\": fifo, fifo-backfill, "
       "easy, sjf, las, srtf, srsf, "
       "quota-strict, quota-backfill, quota-borrow or weir", OPT_TEXT,

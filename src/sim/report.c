@@ -317,7 +317,7 @@ static const struct column COLUMNS[] = {
     { "wait p99", AT(p99_wait), SPAN, false },
     { "makespan", AT(makespan), SPAN, false },
     { "in use", AT(util), SHARE, true },
-    { "resuming", AT(overhead), SHARE, false },
+    { "overhead", AT(overhead), SHARE, false },
     { "fragmented", AT(idle_frag), SHARE, false },
     { "wasted", AT(waste), SHARE, false },
 };
@@ -336,6 +336,8 @@ static bool is_best(const struct report_run *runs, size_t n, size_t me,
 {
     double mine = value_of(&runs[me], c);
 
+    if (c->kind == SHARE && !runs[me].result.shares)
+        return false;
     for (size_t k = 0; k < n; k++) {
         double v = value_of(&runs[k], c);
 
@@ -358,6 +360,8 @@ static void put_row(struct buf *b, const struct report_run *runs, size_t n,
                                 ? " class=\"best\"" : "");
         if (COLUMNS[k].kind == SPAN)
             put_span(b, v);
+        else if (!runs[me].result.shares)
+            buf_str(b, "-");
         else
             buf_printf(b, "%.2f %%", 100 * v);
         buf_str(b, "</td>");
@@ -407,8 +411,9 @@ void report_html(const char *trace, const char *nodes,
     buf_printf(out, "</h1><p>%zu jobs on %u simulated GPUs (", n ?
                runs[0].result.jobs : 0, n ? runs[0].log.gpus : 0);
     put_escaped(out, nodes);
-    buf_str(out, "), replayed by weir sim. Shares count from the first "
-            "submission to the last.</p>");
+    buf_printf(out, "), replayed by weir sim. Shares count from the first "
+               "submission to the last%s.</p>", n && runs[0].result.shares
+               ? "" : "; all were submitted at once, so there are none");
     put_numbers(out, runs, n);
     put_waits(out, runs, n);
     buf_str(out, "<div class=\"side\">");

@@ -29,6 +29,11 @@ const char *run_policy_names(void)
            "quota-backfill, quota-borrow, weir";
 }
 
+unsigned run_gpus_max(const struct run_policy *p)
+{
+    return p->gpus_max ? p->gpus_max : CLUSTER_GPUS;
+}
+
 int run_rules(const char *file, const char *text, size_t len,
               struct policy *ret, struct err *err)
 {
@@ -436,6 +441,7 @@ static void fill_result(const struct run *r, struct run_result *ret)
     ret->staged = r->staged;
     if (all <= 0)
         return;
+    ret->shares = true;
     ret->util = r->sums[SHARE_BUSY] / all;
     ret->idle_nodemand = r->sums[SHARE_NO_DEMAND] / all;
     ret->idle_frag = r->sums[SHARE_FRAG] / all;
@@ -454,13 +460,16 @@ int run_trace(const struct trace *t, struct cluster *c,
 
     if (o->muri)
         return run_muri(t, c, o, ret, err);
+    if (c->gpus > run_gpus_max(o->policy))
+        return err_set(err, EINVAL, "%u GPUs on a node: %s has at most %u",
+                       c->gpus, o->policy->name, run_gpus_max(o->policy));
     open_run(&r);
     rc = check(&r, err);
     if (rc == 0 && o->log)
         run_log_init(o->log, t, c);
-    if (rc == 0 && o->policy->open)
-        rc = o->policy->open(&r, err);
     if (rc == 0) {
+        if (o->policy->open)
+            o->policy->open(&r);
         play(&r);
         fill_result(&r, &result);
         rc = all_done(&r, err);

@@ -90,8 +90,10 @@ struct run_result {
     double makespan;
     /* Of the GPUs, from the first submission to the last; the first four sum
      * to 1.  waste: idle while a waiting job would fit; idle_frag: idle while
-     * jobs wait and none fits.
+     * jobs wait and none fits.  Where all came at once, and by Muri's rules,
+     * there are no shares, and all are 0.
      */
+    bool shares;                       /* there are */
     double util, idle_nodemand, idle_frag, waste;
     double waste_usable;               /* of the waste, what could be filled */
     double overhead;                   /* of util, resumes and startup */
@@ -107,6 +109,7 @@ int run_rules(const char *file, const char *text, size_t len,
 const struct run_policy *run_policy_find(const char *name);
 const char *run_policy_names(void);                /* "a, b, c" */
 bool run_muri_has(const struct run_policy *p);     /* by Muri's rules, too */
+unsigned run_gpus_max(const struct run_policy *p);     /* of a node */
 
 /* The cluster is empty before and after. */
 int run_trace(const struct trace *t, struct cluster *c,

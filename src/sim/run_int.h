@@ -71,10 +71,11 @@ struct run {
 struct run_policy {
     const char *name;
     bool preempts, quotas;
+    unsigned gpus_max;                 /* of a node; 0: CLUSTER_GPUS */
     void (*submit)(struct run *r, uint32_t job);
     void (*pass)(struct run *r);
     double (*wake)(const struct run *r);           /* INFINITY: never */
-    int (*open)(struct run *r, struct err *err);
+    void (*open)(struct run *r);
     void (*end)(struct run *r, uint32_t job);      /* it is over */
     void (*close)(struct run *r, struct run_result *ret);
 };

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "plan/plan.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,15 +83,11 @@ static void add_tenants(struct run *r)
     }
 }
 
-static int open_plan(struct run *r, struct err *err)
+static void open_plan(struct run *r)
 {
-    struct run_plan *p;
+    struct run_plan *p = r->plan = mem_new(sizeof *r->plan);
     struct policy policy;
 
-    if (r->cluster->gpus > PLAN_DEVICES)
-        return err_set(err, EINVAL, "%u GPUs on a node: at most %d",
-                       r->cluster->gpus, PLAN_DEVICES);
-    p = r->plan = mem_new(sizeof *r->plan);
     p->plan = plan_new();
     policy_init(&policy);
     if (r->options->rules)
@@ -107,7 +102,6 @@ static int open_plan(struct run *r, struct err *err)
     p->items = mem_array(r->trace->count, sizeof(*p->items));
     add_nodes(r);
     add_tenants(r);
-    return 0;
 }
 
 static void close_plan(struct run *r, struct run_result *ret)
@@ -292,7 +286,7 @@ static double wake_plan(const struct run *r)
 }
 
 const struct run_policy run_weir = {
-    .name = "weir", .submit = submit_item, .pass = pass_plan,
-    .wake = wake_plan, .open = open_plan, .end = end_item,
-    .close = close_plan,
+    .name = "weir", .gpus_max = PLAN_DEVICES, .submit = submit_item,
+    .pass = pass_plan, .wake = wake_plan, .open = open_plan,
+    .end = end_item, .close = close_plan,
 };
