@@ -83,6 +83,9 @@ static void test_waits(uint32_t others)
        "free in %ju s, %ju s later here", (uintmax_t) (r.start_ms - now) / 1000,
        (uintmax_t) r.later_ms / 1000);
     ok(plan_wake_ms(b->p) <= r.start_ms, "it looks again when that is over");
+    plan_reason(b->p, i, now + 20 * MINUTE, &r);
+    ok(r.start_low_ms == now + 20 * MINUTE && r.start_ms == r.start_low_ms &&
+       r.start_high_ms == r.start_ms, "asked later, it starts no sooner");
     plan_end(b->p, first, true);
     bed_run(b);
     ok(runs_on(i, "a"), "and has it when it is free");

@@ -195,8 +195,7 @@ static bool hopes(struct plan *p, const struct plan_item *i,
     ret->better = p->models[b.there];
     ret->model = p->models[b.here];
     ret->later_ms = b.later_ms;
-    ret->start_low_ms = p->now_ms;
-    ret->start_ms = ret->start_high_ms = b.free_ms;
+    ret->start_ms = b.free_ms;
     return true;
 }
 
@@ -332,6 +331,7 @@ void plan_reason(struct plan *p, const struct plan_item *i, uint64_t now_ms,
         return;
     ret->position = line_position(p, i);
     reason(p, i, ret);
+    now_ms = now_ms > p->now_ms ? now_ms : p->now_ms;
     switch (ret->code) {
     case REASON_ORDER:
     case REASON_RESERVED:
@@ -341,11 +341,15 @@ void plan_reason(struct plan *p, const struct plan_item *i, uint64_t now_ms,
     case REASON_FRAGMENTED:
     case REASON_HOST_MEMORY:
     case REASON_MAKING_ROOM:
-        predict_start(p, i, now_ms > p->now_ms ? now_ms : p->now_ms, ret);
+        predict_start(p, i, now_ms, ret);
+        break;
+    case REASON_BETTER:                /* it may have been free by now */
+        ret->start_low_ms = now_ms;
+        ret->start_ms = ret->start_ms > now_ms ? ret->start_ms : now_ms;
+        ret->start_high_ms = ret->start_ms;
         break;
     case REASON_NONE:
     case REASON_HELD:
-    case REASON_BETTER:
     case REASON_CLOSED:
     case REASON_WINDOW:
     case REASON_QUOTA:
