@@ -183,7 +183,8 @@ static void into_line(struct whatif *w, struct act *a)
     const json_t *spec = spec_of(w, a);
     const json_t *models = json_object_get(spec, "models");
     uint32_t ranks = (uint32_t) json_get_u64(a->task, "ranks", 1);
-    const char *list[PLAN_DEVICES];
+    autofree const char **list = mem_array(json_array_size(models) + 1,
+                                           sizeof(*list));
     struct plan_part part = { .count = ranks ? ranks : 1 };
     struct plan_item_spec item = {
         .tenant = tenant_of(w, a->workload), .parts = &part, .nparts = 1,
@@ -202,7 +203,7 @@ static void into_line(struct whatif *w, struct act *a)
                                                                "cpus"));
     part.need.memory = json_get_u64(a->task, "memory", 0);
     part.need.gpu_memory = json_get_u64(spec, "gpu_memory", 0);
-    for (size_t i = 0; i < json_array_size(models) && i < PLAN_DEVICES; i++)
+    for (size_t i = 0; i < json_array_size(models); i++)
         list[part.need.nmodels++] =
             json_string_value(json_array_get(models, i));
     part.need.models = list;

@@ -67,7 +67,8 @@ static void add_node(struct whatif *w, const char *pool, const json_t *node,
                      const char *name)
 {
     const json_t *list = json_object_get(node, "devices");
-    struct plan_device devices[PLAN_DEVICES];
+    autofree struct plan_device *devices =
+        mem_array(json_array_size(list) + 1, sizeof(*devices));
     struct plan_node_spec spec = {
         .name = name, .pool = pool, .domain = "", .devices = devices,
         .cpu_milli = total_of(node, "cpus", MILLI),
@@ -75,7 +76,7 @@ static void add_node(struct whatif *w, const char *pool, const json_t *node,
     };
     struct plan_node *n;
 
-    for (size_t i = 0; i < json_array_size(list) && i < PLAN_DEVICES; i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *d = json_array_get(list, i);
 
         devices[spec.ndevices++] = (struct plan_device) {

@@ -175,9 +175,43 @@ static void test_played(void)
        err.text);
 }
 
+/* A node of 20 devices, of which `a` holds 16, and `b` asks for one of 20
+ * models, of which the last is there.
+ */
+static void test_large(void)
+{
+    json_t *node, *running, *devices, *held, *models = json_array();
+    autojson json_t *all = NULL;
+    struct whatif_state s;
+
+    make_state(&s);
+    node = json_array_get(json_object_get(json_array_get(json_object_get(
+        s.pools, "items"), 0), "nodes"), 0);
+    running = json_array_get(s.tasks, 0);
+    devices = json_object_get(node, "devices");
+    held = json_object_get(json_array_get(json_object_get(running, "leases"),
+                                          0), "devices");
+    for (int k = 2; k < 20; k++)
+        json_array_append_new(devices, json_pack("{s:s,s:i}", "model", "H",
+                                                 "memory", 1));
+    for (int k = 2; k < 16; k++)
+        json_array_append_new(held, json_integer(k));
+    json_put_u64(running, "gpus", 16);
+    for (int k = 0; k < 19; k++)
+        json_array_append_new(models, json_string("Q"));
+    json_array_append_new(models, json_string("H"));
+    json_put(s.specs, "w2", json_pack("{s:[{s:s,s:o}]}", "tasks", "name", "b",
+                                      "models", models));
+    ok(whatif_play(&s, NULL, &all, &err) == 0 &&
+       json_get_u64(json_object_get(all, "w2"), "start", 0) == NOW_MS,
+       "all devices of a node count, and all models of a task");
+    whatif_free(&s);
+}
+
 int main(void)
 {
     test_refused();
     test_played();
+    test_large();
     return tap_done();
 }
