@@ -14,7 +14,11 @@
  *     gpu0 ...    text, key=value a line: what the device is and how it is
  *                 (uuid, model, memory, temperature, ..., lost=1, xid=79);
  *                 written by tests at any time, read at every question
- *     faults      text, key=value a line: what is to go wrong
+ *                 memory is bytes
+ *     faults      text, key=value a line: what is to go wrong; for libcuda the
+ *                 result of init, retain, alloc, lock, checkpoint, restore,
+ *                 unlock (a CUresult), and checkpoint_ms, restore_ms
+ *     mem/        what stands behind device memory, a file for each piece
  *     proc/PID    struct standin_proc, mapped: made by a process with its first
  *                 context; left behind by one that was killed, so who reads it
  *                 looks whether the process still lives
@@ -39,4 +43,8 @@ struct standin_proc {
     _Atomic uint64_t calls;            /* into the driver, all */
     _Atomic uint64_t used[STANDIN_DEVICES];    /* bytes on each device */
     _Atomic uint64_t parked;           /* bytes in host memory, checkpointed */
+    _Atomic uint32_t unfit;            /* pieces no checkpoint takes: managed */
+    _Atomic uint32_t in_calls;         /* threads that are in the driver */
+    _Atomic uint64_t parked_of[STANDIN_DEVICES];   /* where they were */
+    _Atomic uint32_t at[STANDIN_DEVICES];  /* where a restore put device k, + 1 */
 };
