@@ -911,6 +911,18 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [ -z "$stderr" ]
 }
 
+@test "sim: one file can be standard input" {
+    printf 'submit_s,duration_s,gpus\n0,60,1\n30,x,1\n' >"$T/jobs.csv"
+    run -3 "$WEIR" sim run --trace - --nodes 1x8 --policy fifo <"$T/jobs.csv"
+    [[ "$output" = "weir sim run: standard input:3: duration_s 'x': "* ]]
+    sed -i '$d' "$T/jobs.csv"
+    run -0 "$WEIR" sim run --trace - --nodes 1x8 --policy fifo <"$T/jobs.csv"
+    printf 'weir: 1\nkind: policy\n' >"$T/rules.yaml"
+    run -0 "$WEIR" sim run --trace "$T/jobs.csv" --nodes 1x8 --policy weir --rules - <"$T/rules.yaml"
+    run -2 "$WEIR" sim run --trace - --nodes 1x8 --policy weir --rules - <"$T/rules.yaml"
+    [ "$output" = "weir sim run: standard input has been read: one file alone can be '-'" ]
+}
+
 @test "sim: what is not worked out is no 0" {
     printf 'submit_time,iteration_time,iterations,num_gpu,model_name\n0,100,600,1,vgg16\n5000,100,300,1,dqn\n' >"$T/muri.csv"
     muri() { "$WEIR" sim run --trace "$T/muri.csv" --nodes 1x8 --muri "$@"; }

@@ -4,12 +4,23 @@
 #include "base/quantity.h"
 #include "cli/cli.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { FILE_MAX = 1024 * 1024 * 1024 };
 
 int sim_read(const struct cli *c, const char *path, char **ret,
              size_t *ret_len)
 {
+    if (strcmp(path, "-") == 0 && feof(stdin))
+        return cli_fail(c, CLI_USAGE, "standard input has been read: one file "
+                        "alone can be '-'");
     return cli_read(c, path, FILE_MAX, ret, ret_len);
+}
+
+const char *sim_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 int sim_lookahead(const struct cli *c, uint64_t startup_ms, const char *text,

@@ -29,7 +29,7 @@ static int read_dag(const struct cli *c, const char *path, struct flow *ret)
     struct err err;
     int rc = sim_read(c, path, &text, &len);
 
-    if (rc == 0 && dag_read(path, text, len, ret, &err) < 0)
+    if (rc == 0 && dag_read(sim_name(path), text, len, ret, &err) < 0)
         rc = cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     return rc;
 }
@@ -70,7 +70,7 @@ static void add_dag(json_t *list, const char *path, const struct flow *f,
     const char *slash = strrchr(path, '/');
     json_t *j = json_object();
 
-    json_put_str(j, "file", slash ? slash + 1 : path);
+    json_put_str(j, "file", slash ? slash + 1 : sim_name(path));
     json_put_u64(j, "tasks", f->count);
     json_put_u64(j, "edges", f->nedges);
     json_put_u64(j, "slots", o->slots);

@@ -192,7 +192,7 @@ static int read_changes(const struct cli *c, const char *path,
     struct err err;
     int rc = sim_read(c, path, &text, &len);
 
-    if (rc == 0 && whatif_read(path, text, len, ret, &err) < 0)
+    if (rc == 0 && whatif_read(sim_name(path), text, len, ret, &err) < 0)
         rc = cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     return rc;
 }

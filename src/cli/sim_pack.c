@@ -27,8 +27,8 @@ static int read_list(const struct cli *c, const struct pack_opts *o,
         rc = sim_read(c, o->pods, &pods, &pods_len);
     if (rc != 0)
         return rc;
-    if (openb_read(o->nodes, nodes, nodes_len, o->pods, pods, pods_len, ret,
-                   &err) < 0)
+    if (openb_read(sim_name(o->nodes), nodes, nodes_len, sim_name(o->pods),
+                   pods, pods_len, ret, &err) < 0)
         return cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     return 0;
 }
@@ -50,7 +50,7 @@ static int read_order(const struct cli *c, const struct pack_opts *o,
     rc = sim_read(c, o->order, &text, &len);
     if (rc != 0)
         return rc;
-    rc = openb_order(o->order, text, len, o->seed, l, ret, &err);
+    rc = openb_order(sim_name(o->order), text, len, o->seed, l, ret, &err);
     if (rc < 0)
         return cli_fail(c, rc == -ENOENT ? CLI_MISSING : CLI_DOCUMENT, "%s",
                         err.text);

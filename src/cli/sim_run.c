@@ -35,14 +35,14 @@ static int read_trace(const struct cli *c, const struct run_opts *o,
 
     if (rc != 0)
         return rc;
-    if (trace_read(o->trace, text, len, ret, &err) < 0)
+    if (trace_read(sim_name(o->trace), text, len, ret, &err) < 0)
         return cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     if (!o->quotas)
         return 0;
     rc = sim_read(c, o->quotas, &quotas, &len);
     if (rc != 0)
         return rc;
-    if (trace_quotas(o->quotas, quotas, len, ret, &err) < 0)
+    if (trace_quotas(sim_name(o->quotas), quotas, len, ret, &err) < 0)
         return cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     return 0;
 }
@@ -170,7 +170,7 @@ static int print_html(const struct cli *c, const struct run_opts *o,
                       const struct report_run *runs, size_t n)
 {
     autobuf struct buf b = BUF_INIT(OUT_LIMIT);
-    const char *name = o->trace, *slash = strrchr(name, '/');
+    const char *name = sim_name(o->trace), *slash = strrchr(name, '/');
 
     report_html(slash ? slash + 1 : name, o->nodes, runs, n, &b);
     if (b.over)
@@ -466,7 +466,7 @@ static int read_rules(const struct cli *c, const struct run_opts *o,
     rc = sim_read(c, o->rules, &text, &len);
     if (rc != 0)
         return rc;
-    if (run_rules(o->rules, text, len, ret, &err) < 0)
+    if (run_rules(sim_name(o->rules), text, len, ret, &err) < 0)
         return cli_fail(c, CLI_DOCUMENT, "%s", err.text);
     how->rules = ret;
     return 0;
@@ -509,7 +509,7 @@ static int run_run(struct cli *c, const void *opts)
 #define AT(member) offsetof(struct run_opts, member)
 static const struct opt run_options[] = {
     { "trace", 0, "CSV", "jobs: submit_s,duration_s,gpus[,tenant], or a file "
-      "of Philly or Muri", OPT_TEXT, AT(trace) },
+      "of Philly or Muri; - is standard input", OPT_TEXT, AT(trace) },
     { "nodes", 0, "SPEC", "NODESxGPUS, CLUSTERSxNODESxGPUS, or of several "
       "models 32x8:H200+32x8:A10; at most 65536 nodes of 64 GPUs, with weir "
       "of 16", OPT_TEXT, AT(nodes) },
