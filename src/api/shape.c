@@ -2,7 +2,6 @@
 
 #include "api/schema_text.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/near.h"
 
@@ -249,27 +248,6 @@ static int check_object(const json_t *schema, const json_t *v,
     return 0;
 }
 
-/* Of texts: no two are the same. */
-static int check_unique(const json_t *v, const struct at *at, struct err *err)
-{
-    autojson json_t *seen = json_object();
-    const json_t *value;
-    char text[128];
-    size_t i;
-
-    json_array_foreach(v, i, value) {
-        const char *s = json_string_value(value);
-
-        if (s && json_object_get(seen, s)) {
-            (void) snprintf(text, sizeof text, "'%.60s' is there twice", s);
-            return wrong(at, err, text);
-        }
-        if (s)
-            (void) json_object_set_new(seen, s, json_true());
-    }
-    return 0;
-}
-
 static int check_array(const json_t *schema, const json_t *v,
                        const struct at *at, struct err *err)
 {
@@ -286,8 +264,7 @@ static int check_array(const json_t *schema, const json_t *v,
         if (rc)
             return rc;
     }
-    return json_is_true(json_object_get(schema, "uniqueItems"))
-               ? check_unique(v, at, err) : 0;
+    return 0;
 }
 
 /* When none fits, what is wrong with the one of the right type is told. */

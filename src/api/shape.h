@@ -15,10 +15,9 @@ const json_t *shape_get(const char *name);        /* NULL: none */
 
 /* -EINVAL with a text that names the member: "tenant.members[0]: ...".  Of
  * JSON Schema this knows what shape_all uses: type, enum, properties,
- * required, additionalProperties: false, items, maxItems, uniqueItems (of
- * texts), minLength, maxLength, pattern, minimum, maximum, anyOf, $ref.  What
- * does not fit a pattern is told by the description, where there is one: what
- * was expected.
+ * required, additionalProperties: false, items, maxItems, minLength,
+ * maxLength, pattern, minimum, maximum, anyOf, $ref.  What does not fit a
+ * pattern is told by the description, where there is one: what was expected.
  */
 int shape_check(const json_t *schema, const json_t *value, struct err *err);
 /* Whole numbers written as 3.0 become integers, among an object's members. */

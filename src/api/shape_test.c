@@ -108,10 +108,6 @@ int main(void)
         "\"period\": \"0s\"}}", "budget.period: expected day, week, month, "
         "year, or a time such as 90m, 12h, 30d or 2w");
 
-    good("WindowSet", "{\"nodes\": [\"a\", \"b\"], \"to\": \"x\"}");
-    bad("WindowSet", "{\"nodes\": [\"a\", \"b\", \"a\"], \"to\": \"x\"}",
-        "nodes: 'a' is there twice");
-
     good("TokenNew", "{\"name\": \"ci\", \"role\": \"user\"}");
     good("TokenNew", "{\"name\": \"ci\", \"role\": \"user\", \"uid\": 3.0}");
     bad("TokenNew", "{\"name\": \"ci\", \"role\": \"user\", \"uid\": 1e300}",

@@ -3,6 +3,7 @@
 #include "api/api_int.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "core/world.h"
 
@@ -73,11 +74,33 @@ static bool put_time(struct call *c, json_t *data, const char *key,
     return true;
 }
 
-/* What the world would refuse as making no sense; true: answered. */
+/* The first name that is there twice; NULL: none is. */
+static const char *twice(const json_t *names)
+{
+    struct map *seen = map_new();
+    const char *found = NULL;
+    const json_t *n;
+    size_t i;
+
+    json_array_foreach(names, i, n) {
+        const char *name = json_string_value(n);
+
+        if (map_get(seen, name)) {
+            found = name;
+            break;
+        }
+        (void) map_set(seen, name, seen);
+    }
+    map_free(seen);
+    return found;
+}
+
+/* What makes no sense, to the world or to people; true: answered. */
 static bool no_sense(struct call *c, const json_t *data)
 {
     uint64_t from = json_get_u64(data, "from_ms", 0);
     uint64_t to = json_get_u64(data, "to_ms", 0);
+    const char *again = twice(json_object_get(data, "nodes"));
 
     if (!spec_name_valid(c->param[0]) ||
         strlen(c->param[0]) >= sizeof ((struct window *) NULL)->name)
@@ -86,6 +109,8 @@ static bool no_sense(struct call *c, const json_t *data)
                     "fewer than 64", c->param[0]);
     else if (json_array_size(json_object_get(data, "nodes")) == 0)
         reply_error(c, 422, "nodes: names none");
+    else if (again)
+        reply_error(c, 422, "nodes: '%.127s' is there twice", again);
     else if (to <= api_now(c->api) || from >= to)
         reply_error(c, 422, "it ends before it begins, or is over already");
     else

@@ -176,6 +176,7 @@ def windows(tap, server):
     tap.equal(ours.call("PUT", "/v1/windows/mine", body).status, 403,
               "users reserve nothing")
     for change, status in (({"nodes": []}, 422), ({"nodes": ["nope"]}, 404),
+                           ({"nodes": ["box", "box"]}, 422),
                            ({"to": "soon"}, 422), ({"tenant": "nope"}, 404),
                            ({"to": "2001-01-01T00:00:00Z"}, 422),
                            ({"form": "x"}, 400)):
