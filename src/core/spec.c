@@ -391,6 +391,23 @@ static int check_task(const struct spec *s, const struct spec_task *t,
     return rc;
 }
 
+/* They are placed at once. */
+static int check_together(const struct spec *s, struct err *err)
+{
+    autofree uint64_t *ranks = mem_array(s->ntasks + 1u, sizeof(*ranks));
+
+    for (uint32_t i = 0; i < s->ntasks; i++) {
+        const struct spec_task *t = &s->tasks[i];
+
+        ranks[t->together] += t->ranks;
+        if (t->together && ranks[t->together] > SPEC_MAX_TOGETHER)
+            return err_set(err, EINVAL, "task '%s' and those that start "
+                           "together with it have more than %d ranks",
+                           t->name, SPEC_MAX_TOGETHER);
+    }
+    return 0;
+}
+
 static int check_tasks(const struct spec *s, struct map *names,
                        struct err *err)
 {
@@ -416,7 +433,7 @@ static int check_tasks(const struct spec *s, struct map *names,
     if (text > SPEC_MAX_ALL_TEXT)
         return err_set(err, EINVAL, "texts of more than %d bytes",
                        SPEC_MAX_ALL_TEXT);
-    return 0;
+    return check_together(s, err);
 }
 
 static int check_head(const struct spec *s, struct err *err)

@@ -22,6 +22,7 @@ enum spec_limit {
     SPEC_MAX_BYTES = 8 * 1024 * 1024,
     SPEC_MAX_TASKS = 100000,
     SPEC_MAX_RANKS = 4096,
+    SPEC_MAX_TOGETHER = SPEC_MAX_TASKS, /* ranks of tasks that start together */
     SPEC_MAX_NEEDS = 1000000,          /* edges in all */
     SPEC_MAX_NAME = 128,
     SPEC_MAX_TEXT = 65536,             /* one run: or one argument */

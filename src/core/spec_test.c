@@ -336,6 +336,29 @@ static void test_refused(void)
     }
 }
 
+/* Tasks of 4096 ranks that start together: 24 may, 25 are too many. */
+static void test_together(void)
+{
+    for (unsigned n = 24; n <= 25; n++) {
+        autojson json_t *tasks = json_array(), *j = NULL;
+        struct spec *s = NULL;
+        struct err err = { 0 };
+        int rc;
+
+        for (unsigned i = 0; i < n; i++)
+            json_array_append_new(tasks, json_pack("{s:o,s:s,s:i,s:i}",
+                "name", json_sprintf("t%u", i), "run", "x", "ranks", 4096,
+                "together", 1));
+        j = json_pack("{s:s,s:s,s:O}", "kind", "pipeline", "name", "p",
+                      "tasks", tasks);
+        rc = spec_from_json(j, &s, &err);
+        ok(n == 24 ? rc == 0 : rc == -EINVAL && strcmp(err.text, "spec: task "
+           "'t24' and those that start together with it have more than 100000 "
+           "ranks") == 0, "%u tasks: %s", n, err.text);
+        spec_free(s);
+    }
+}
+
 /* -- cycles ---------------------------------------------------------------- */
 
 struct graph {
@@ -477,6 +500,7 @@ int main(void)
     test_form();
     test_sharing();
     test_refused();
+    test_together();
     test_cycles();
     test_long_cycle();
     test_words();

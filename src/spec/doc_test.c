@@ -253,6 +253,7 @@ static void test_matrix_bombs(void)
 {
     autobuf struct buf many = BUF_INIT(1 << 22), edges = BUF_INIT(1 << 22);
     autobuf struct buf text = BUF_INIT(1 << 22), args = BUF_INIT(1 << 22);
+    autobuf struct buf ranks = BUF_INIT(1 << 20);
 
     buf_str(&many, "weir: 1\nkind: pipeline\ntasks:\n  a: {run: x, matrix: {");
     add_axis(&many, "x", 1000);
@@ -270,6 +271,14 @@ static void test_matrix_bombs(void)
     expect(edges.data, edges.len, "doc.yaml:5:3: tasks.b.needs: the tasks "
            "need each other more than 1000000 times up to this one\n",
            "a matrix of too many needs");
+
+    buf_str(&ranks, "weir: 1\nkind: pipeline\ntasks:\n  a: {run: x, ranks: "
+            "4096, together: s, matrix: {");
+    add_axis(&ranks, "x", 25);
+    buf_str(&ranks, "}}\n");
+    expect(ranks.data, ranks.len, "doc.yaml:4:3: tasks.a.together: those "
+           "that start together have more than 100000 ranks up to this one\n",
+           "a matrix of too many ranks at once");
 
     buf_str(&text, "weir: 1\nkind: pipeline\ndefaults: {run: ");
     for (int i = 0; i < 60000; i++)

@@ -17,14 +17,15 @@ struct linker {
     uint64_t edges;
 };
 
-static void push_place(struct reader *r, const struct place *p)
+static void push_place(struct reader *r, const struct place *p,
+                       const char *field)
 {
     reader_push(r, "tasks");
     if (p->key)
         reader_push(r, p->key);
     else
         reader_push_index(r, p->index);
-    reader_push(r, "needs");
+    reader_push(r, field);
 }
 
 static void pop_place(struct reader *r)
@@ -104,12 +105,24 @@ static bool link_needs(struct linker *l, uint32_t i)
     return true;
 }
 
+static void too_many_ranks(const struct tasks *ts, uint32_t task)
+{
+    const struct link *link = &ts->links[task];
+
+    push_place(ts->r, link->place, "together");
+    reader_problem(ts->r, link->place->at, "those that start together have "
+                   "more than %d ranks up to this one", SPEC_MAX_TOGETHER);
+    pop_place(ts->r);
+}
+
 /* Numbers from 1, in the order in which the sets are first named. */
 static void link_together(const struct tasks *ts)
 {
+    autofree uint64_t *ranks = mem_array(ts->next + 1u, sizeof(*ranks));
     struct map *sets = map_new();
+    bool few = true;
 
-    for (uint32_t i = 0; i < ts->next; i++) {
+    for (uint32_t i = 0; i < ts->next && few; i++) {
         const char *name = ts->links[i].together;
         uintptr_t number;
 
@@ -121,6 +134,10 @@ static void link_together(const struct tasks *ts)
             map_set(sets, name, (void *) number);
         }
         ts->r->spec->tasks[i].together = (uint32_t) number;
+        ranks[number] += ts->r->spec->tasks[i].ranks;
+        few = ranks[number] <= SPEC_MAX_TOGETHER;
+        if (!few)
+            too_many_ranks(ts, i);
     }
     map_free(sets);
 }
@@ -130,7 +147,7 @@ static void note_cycle(uint32_t task, const char *words, void *arg)
     const struct tasks *ts = arg;
     const struct link *link = &ts->links[task];
 
-    push_place(ts->r, link->place);
+    push_place(ts->r, link->place, "needs");
     reader_problem(ts->r, link->needs ? link->needs->at[0] : link->place->at,
                    "needs form a cycle: %s", words);
     pop_place(ts->r);
@@ -145,7 +162,7 @@ void link_tasks(struct tasks *ts)
     bool more = true;
 
     for (uint32_t i = 0; i < ts->next && more; i++) {
-        push_place(ts->r, ts->links[i].place);
+        push_place(ts->r, ts->links[i].place, "needs");
         more = link_needs(&l, i);
         pop_place(ts->r);
     }
