@@ -526,6 +526,12 @@ static void why_never(const struct world *w, const struct task *t,
 {
     struct supply has = supply(w, t->spec, false);
 
+    if (code == REASON_NEVER_GANG && !t->item) {
+        say(y, WHY_NEVER_GANG, "It can never start here: with the tasks that "
+            "start together with it, it asks for more than there is.");
+        change(y, FEWER);
+        return;
+    }
     if (code == REASON_NEVER_MODEL)
         never_kind(t->spec, &has, WHY_NEVER_MODEL, y);
     else if (code == REASON_NEVER_GPU_MEMORY)

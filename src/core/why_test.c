@@ -79,6 +79,29 @@ static void test_life(void)
     sim_close(&s);
 }
 
+/* Each fits alone, and not beside the other. */
+static void test_never_together(void)
+{
+    struct spec *spec = sim_spec(2);
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 4, "H100", 8);
+    for (unsigned i = 0; i < 2; i++) {
+        spec->tasks[i].gpu_milli = 3000;
+        spec->tasks[i].together = 1;
+    }
+    (void) sim_submit(&s, spec);
+    says(&s, 1, 0, WHY_NEVER_GANG, 1, "It can never start here: with the tasks "
+         "that start together with it, it asks for more than there is.",
+         "Ask for fewer devices or another model, or add a node that has "
+         "them.");
+    sim_block(&s, "c", 4, "H100", 8);
+    ok(sim_state(&s, 1, 0) == TASK_STARTING &&
+       sim_state(&s, 1, 1) == TASK_STARTING, "until a node comes");
+    close_checked(&s, "never together");
+}
+
 static void test_too_wide(void)
 {
     struct sim s;
@@ -420,6 +443,7 @@ int main(void)
     test_life();
     test_never();
     test_too_wide();
+    test_never_together();
     test_room();
     test_label();
     test_tenant();

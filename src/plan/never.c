@@ -3,8 +3,9 @@
 #include "base/mem.h"
 
 /* Could it ever start on what there is, all open and empty?  Asked of each
- * kind of node and not of each node.  "Never" is certain; that a set of several
- * parts fits together is not looked into.
+ * kind of node and not of each node.  "Never" is certain; whether the parts of a
+ * set fit beside each other is not looked into, but that all there is would do
+ * for them is.
  */
 
 /* How far a rank gets on an empty node of the kind. */
@@ -71,6 +72,22 @@ static uint64_t pool_ranks(const struct plan *p, const struct part *q,
     return ranks;
 }
 
+/* Have the nodes of the pool, or (UINT32_MAX) all, devices and CPUs for all? */
+static bool has_all(const struct plan *p, const struct shape *s, uint32_t pool)
+{
+    double gpus = 0, cpus = 0;
+
+    for (uint32_t k = 0; k < p->pool->nkinds; k++) {
+        const struct node_kind *kind = p->pool->kinds[k];
+
+        if (pool != UINT32_MAX && kind->like.pool_number != pool)
+            continue;
+        gpus += 1000.0 * kind->count * kind->like.ndevices;
+        cpus += (double) kind->count * (double) kind->like.cpu_milli;
+    }
+    return gpus >= (double) s->gpu_milli && cpus >= (double) s->cpu_milli;
+}
+
 static enum plan_reason_code pool_never(const struct plan *p,
                                          const struct shape *s, uint32_t pool)
 {
@@ -86,7 +103,8 @@ static enum plan_reason_code pool_never(const struct plan *p,
         if (ranks < s->parts[k].count)
             return REASON_NEVER_GANG;
     }
-    return REASON_NONE;
+    return s->nparts > 1 && !has_all(p, s, pool) ? REASON_NEVER_GANG
+                                                 : REASON_NONE;
 }
 
 enum plan_reason_code never_shape(const struct plan *p, const struct shape *s)
