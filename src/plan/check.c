@@ -1,5 +1,6 @@
 #include "plan/line.h"
 #include "plan/pool.h"
+#include "plan/reserve.h"
 #include "plan/room.h"
 
 #include "base/err.h"
@@ -16,7 +17,7 @@
 /* What the items hold of a node. */
 struct held {
     uint64_t cpu, cpu_alone, memory, parked, owed, roamed;
-    uint32_t items, ripe, leaving;
+    uint32_t items, ripe, leaving, promised;
     uint32_t *device;                  /* thousandths of each */
 };
 
@@ -162,6 +163,35 @@ static int node_err(struct check *c, const struct plan_node *n,
                    what, (uintmax_t) is, (uintmax_t) should);
 }
 
+static void promised_at(struct check *c, const struct plan_place *places,
+                        uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        c->held[places[k].node->index].promised++;
+}
+
+/* By reservations, windows and claims; a claim also wants memory for the state
+ * of those who are suspended for it, wherever they are.
+ */
+static void add_promises(struct check *c)
+{
+    const struct plan *p = c->p;
+
+    for (uint32_t k = 0; k < p->promises->count; k++)
+        promised_at(c, p->promises->list[k]->places,
+                    p->promises->list[k]->nplaces);
+    for (const struct window *w = p->promises->windows; w; w = w->next)
+        for (uint32_t k = 0; k < w->nnodes; k++)
+            c->held[w->nodes[k]->index].promised++;
+    for (const struct claim *r = p->rooms->claims; r; r = r->next) {
+        promised_at(c, r->places, r->nplaces);
+        for (uint32_t k = 0; k < r->nvictims; k++)
+            if (r->victims[k].how == YIELD_SUSPEND)
+                promised_at(c, r->victims[k].item->places,
+                            r->victims[k].item->nplaces);
+    }
+}
+
 #define NODE_IS(what, should) do { \
         if (n->what != (should)) \
             return node_err(c, n, #what, n->what, (should)); \
@@ -223,6 +253,7 @@ static int check_node(struct check *c, const struct plan_node *n)
     NODE_IS(nitems, h->items);
     NODE_IS(nripe, h->ripe);
     NODE_IS(leaving, h->leaving);
+    NODE_IS(promised, h->promised);
     return check_ripe(c, n) < 0 ? -EPROTO : check_devices(c, n, h);
 }
 
@@ -482,8 +513,10 @@ static int check_all(struct check *c)
 {
     int rc = check_items(c);
 
-    if (rc == 0)
-        rc = check_nodes(c);
+    if (rc < 0)
+        return rc;
+    add_promises(c);
+    rc = check_nodes(c);
     if (rc == 0)
         rc = check_pools(c);
     if (rc == 0)

@@ -638,6 +638,7 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
     milli = i->shape->parts[at.part].need.gpu_milli;
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
+    room_gave(p, i, place);
     pool_item_remove(at.node, i);
     at.node->leaving -= i->state == ITEM_LEAVING;
     pool_give(p, i->shape, &at);

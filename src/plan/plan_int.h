@@ -439,6 +439,8 @@ void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on i
 void room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant);
 void room_gone(struct plan *p, struct plan_item *v);     /* off its places */
+/* It gives up that place, and stays on the others. */
+void room_gave(struct plan *p, const struct plan_item *v, uint32_t place);
 void room_over(struct plan *p, struct plan_item *i);     /* claims no more */
 /* In a large pool: is all room made, and is that on the node the claimant's?
  * It starts next, and what it leaves there is said then.

@@ -197,10 +197,26 @@ struct claim *room_claim(const struct plan *p, const struct plan_item *i)
     return c;
 }
 
+static void promise_at(const struct plan_place *places, uint32_t n, bool on)
+{
+    for (uint32_t k = 0; k < n; k++)
+        places[k].node->promised += on ? 1 : UINT32_MAX;
+}
+
+/* Where it is suspended there has to be memory for its state, also where no
+ * room is made for the claimant.
+ */
+static void promise_victim(const struct victim *v, bool on)
+{
+    if (v->how == YIELD_SUSPEND)
+        promise_at(v->item->places, v->item->nplaces, on);
+}
+
 static void promise(const struct claim *c, bool on)
 {
-    for (uint32_t k = 0; k < c->nplaces; k++)
-        c->places[k].node->promised += on ? 1 : UINT32_MAX;
+    promise_at(c->places, c->nplaces, on);
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        promise_victim(&c->victims[k], on);
 }
 
 static void add_claim(struct plan *p, struct claim *c)
@@ -223,6 +239,14 @@ static void unlink_claim(struct plan *p, struct claim *c)
     promise(c, false);
 }
 
+static void say_free(struct plan *p, const struct plan_place *places,
+                     uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (k == 0 || places[k].node != places[k - 1].node)
+            line_room(p, places[k].node);
+}
+
 /* Who was to move and has not been told to stays where it is. */
 static void drop_claim(struct plan *p, struct claim *c)
 {
@@ -237,9 +261,11 @@ static void drop_claim(struct plan *p, struct claim *c)
             room_claim_free(own);
         }
     }
-    for (uint32_t k = 0; k < c->nplaces; k++)
-        if (k == 0 || c->places[k].node != c->places[k - 1].node)
-            line_room(p, c->places[k].node);
+    say_free(p, c->places, c->nplaces);
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        if (c->victims[k].how == YIELD_SUSPEND)
+            say_free(p, c->victims[k].item->places,
+                     c->victims[k].item->nplaces);
     room_claim_free(c);
 }
 
@@ -314,9 +340,21 @@ void room_gone(struct plan *p, struct plan_item *v)
     for (struct claim *c = p->rooms->claims; c; c = c->next) {
         uint32_t k = find_victim(c, v);
 
-        if (k < c->nvictims)
-            memmove(&c->victims[k], &c->victims[k + 1],
-                    (--c->nvictims - k) * sizeof(*c->victims));
+        if (k == c->nvictims)
+            continue;
+        promise_victim(&c->victims[k], false);
+        memmove(&c->victims[k], &c->victims[k + 1],
+                (--c->nvictims - k) * sizeof(*c->victims));
+    }
+}
+
+void room_gave(struct plan *p, const struct plan_item *v, uint32_t place)
+{
+    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+        uint32_t k = find_victim(c, v);
+
+        if (k < c->nvictims && c->victims[k].how == YIELD_SUSPEND)
+            promise_at(&v->places[place], 1, false);
     }
 }
 
@@ -438,10 +476,26 @@ static uint32_t claim_lacks_of(const struct claim *c,
     return want > left ? want - left : 0;
 }
 
+static bool is_among(const struct plan_place *places, uint32_t nplaces,
+                     const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < nplaces; k++)
+        if (places[k].node == n)
+            return true;
+    return false;
+}
+
+/* Does it want anything there, if only memory for the state of a victim's other
+ * ranks?
+ */
 static bool claim_names(const struct claim *c, const struct plan_node *n)
 {
-    for (uint32_t k = 0; k < c->nplaces; k++)
-        if (c->places[k].node == n)
+    if (is_among(c->places, c->nplaces, n))
+        return true;
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        if (c->victims[k].how == YIELD_SUSPEND &&
+            is_among(c->victims[k].item->places, c->victims[k].item->nplaces,
+                     n))
             return true;
     return false;
 }
@@ -463,20 +517,10 @@ static void take_on_paper(const struct claim *c, struct paper_node *at)
 void room_on_paper(struct plan *p, const struct plan_item *i,
                    struct paper *pa)
 {
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
-        if (c->claimant == i)
-            continue;
-        for (uint32_t k = 0; k < c->nplaces; k++) {
-            const struct plan_node *n = c->places[k].node;
-            struct paper_node *at = paper_find(pa, n);
-            uint32_t first = 0;
-
-            while (c->places[first].node != n)
-                first++;
-            if (at && first == k)
-                take_on_paper(c, at);
-        }
-    }
+    for (const struct claim *c = p->rooms->claims; c; c = c->next)
+        for (uint32_t k = 0; c->claimant != i && k < pa->count; k++)
+            if (claim_names(c, pa->nodes[k].node))
+                take_on_paper(c, &pa->nodes[k]);
 }
 
 /* What all others claim there is left to them. */
