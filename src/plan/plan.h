@@ -16,9 +16,10 @@ struct err;
  * it out and tells that, too.  The plan itself starts nothing.  The same state
  * gives the same decisions.  In a pool of up to 16 nodes a plan made anew from
  * the same state decides the same (plan_check, random_test.c); in one of up to
- * 256 as well, but for turns, moves, new promises and the wait for a better
- * device, which are looked for only when something happens that may help; for
- * larger ones see docs/plan.md.  Control plane, simulator, benchmarks and fuzzers
+ * 256 as well, but for turns, moves, new promises, the wait for a better device
+ * and whom a set of several ranks has killed (the loss grows with time), which
+ * are looked for only when something happens that may help; for larger ones see
+ * docs/plan.md.  Control plane, simulator, benchmarks and fuzzers
  * share it.
  *
  *   1. no device, CPU or memory (also not the host memory that holds the

@@ -374,7 +374,10 @@ void line_add(struct plan *p, struct plan_item *i);
 void line_remove(struct plan *p, struct plan_item *i);
 void line_rebuild(struct plan *p);                 /* how tenants share changed */
 void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: anywhere */
-void line_took(struct plan *p);                    /* there is less room */
+/* There is less room; `leaving`: where somebody leaves, so that who waits for
+ * that may wait in vain.
+ */
+void line_took(struct plan *p, bool leaving);
 /* Does somebody in line want more memory than is free on nodes where the item's
  * state is?
  */

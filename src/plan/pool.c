@@ -576,7 +576,7 @@ static void say_closed(struct plan *p, const struct plan_node *n)
     if (n->leaving > 0)
         line_room(p, NULL);
     else
-        line_took(p);
+        line_took(p, false);
 }
 
 void plan_node_open(struct plan *p, struct plan_node *n, bool open)
@@ -647,7 +647,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     p->pool->sums[n->pool_number].nodes--;
     p->pool->changes++;
     line_cpus(p);
-    line_took(p);
+    line_took(p, false);
     node_free(n);
 }
 

@@ -279,6 +279,9 @@ static void claim_again(const struct world *w, const struct again *a,
         d->victims[k].item = item_again(w, a, d->victims[k].item);
         if (d->victims[k].moves)
             place_again(w, a, &d->victims[k].to);
+        if (d->victims[k].how == YIELD_SUSPEND)
+            for (uint32_t m = 0; m < d->victims[k].item->nplaces; m++)
+                d->victims[k].item->places[m].node->promised++;
     }
     *at = d;
 }
@@ -404,6 +407,13 @@ static void describe(const struct plan_decision *d, bool any, char *buf,
                         d->nplaces ? d->places[0].device[0] : 0u, d->nplaces);
 }
 
+/* In a larger pool nobody looks whom else a set could have killed by now. */
+static bool by_time(const struct world *w, const struct plan_decision *e)
+{
+    return w->size.nodes > SMALL.nodes && e->what == PLAN_EVICT &&
+           e->how == YIELD_KILL && !e->claimant->shape->simple;
+}
+
 static void judge_again(struct world *w, const struct plan_decision *d,
                         bool any)
 {
@@ -421,6 +431,10 @@ static void judge_again(struct world *w, const struct plan_decision *d,
     leaving_again(w, &a);
     stages_again(w, &a, false);
     again = plan_next(a.q, &e);
+    if (again && by_time(w, &e)) {
+        free_again(&a);
+        return;
+    }
     if (again != any || (any && (d->what != e.what || d->cause != e.cause ||
         d->how != e.how || order_of(d->item) != order_of(e.item) ||
         order_of(d->claimant) != order_of(e.claimant) ||

@@ -255,10 +255,16 @@ static bool first_on(const struct stage *s, uint32_t k)
     return true;
 }
 
+/* By number: what is thought of them must not depend on who came when. */
 static void add_to_node(struct plan *p, struct stage *s, struct plan_node *n)
 {
+    uint32_t at = n->nstaged;
+
     n->staged = mem_grow(n->staged, n->nstaged + 1u, sizeof(struct stage *));
-    n->staged[n->nstaged++] = s;
+    for (; at > 0 && n->staged[at - 1]->item->order > s->item->order; at--)
+        n->staged[at] = n->staged[at - 1];
+    n->staged[at] = s;
+    n->nstaged++;
     n->staged_memory += stage_memory(s->item, n);
     touch(p, n);
 }
@@ -270,7 +276,9 @@ static void remove_from_node(struct plan *p, const struct stage *s,
 
     while (n->staged[k] != s)
         k++;
-    n->staged[k] = n->staged[--n->nstaged];
+    n->nstaged--;
+    memmove(&n->staged[k], &n->staged[k + 1],
+            (n->nstaged - k) * sizeof(struct stage *));
     n->staged_memory -= stage_memory(s->item, n);
     touch(p, n);
 }

@@ -213,10 +213,10 @@ static void wake_set(struct plan *p, struct shape *s)
     }
 }
 
-/* There is less room.  Ranks, and those that move, go one by one where each is
- * best, so that several may fit now that a worse choice is gone.
+/* Ranks, and those that move, go one by one where each is best, so that several
+ * may fit now that a worse choice is gone.
  */
-void line_took(struct plan *p)
+void line_took(struct plan *p, bool leaving)
 {
     bool small = p->pool->live <= SMALL_POOL;
     bool moves = small && room_moves(p);
@@ -224,9 +224,9 @@ void line_took(struct plan *p)
     for (uint32_t k = 0; !is_large(p) && k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
 
-        if (moves || (small && !s->simple))
+        if (moves || (small && (!s->simple || leaving)))
             wake_all(p, s);
-        else if (!s->simple && s->queues)
+        else if ((!s->simple || leaving) && s->queues)
             wake_set(p, s);
     }
 }
@@ -274,14 +274,13 @@ static void wake_fair(struct plan *p)
 }
 
 /* Usage decays, and shares with it; who has run for as long as a move costs may
- * be moved.
+ * be moved; and the longer one has run, the more is lost if it is killed.
  */
 void line_tick(struct plan *p)
 {
     uint64_t second = p->now_ms / SEARCH_MS;
 
-    if (!(p->fair || room_moves(p)) || p->pool->live > SMALL_POOL ||
-        second == p->line->second)
+    if (p->pool->live > SMALL_POOL || second == p->line->second)
         return;
     p->line->second = second;
     wake_fair(p);
