@@ -1,0 +1,231 @@
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/quantity.h"
+#include "gpu/ask.h"
+#include "gpu/probe.h"
+#include "gpu/serve.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    EXIT_USAGE = 2, EXIT_NONE = 4, EXIT_DENIED = 5, EXIT_BUSY = 7,
+    EXIT_FAULT = 8,
+};
+
+enum { STUCK_MS = 10000 };
+
+static const char usage[] =
+    "Usage: weir-gpud --socket PATH [--mode MODE] [--every DURATION]\n"
+    "                 [--stuck DURATION]\n"
+    "       weir-gpud --once [--stuck DURATION]\n"
+    "\n"
+    "Watches the GPUs of this node and answers who asks at the socket; with\n"
+    "--once, prints what there is and how it is, as JSON; see weir-gpud(8).\n";
+
+struct conf {
+    struct serve_conf serve;
+    bool once;
+};
+
+static const struct option options[] = {
+    { "socket", required_argument, NULL, 's' },
+    { "mode", required_argument, NULL, 'm' },
+    { "every", required_argument, NULL, 'e' },
+    { "stuck", required_argument, NULL, 't' },
+    { "once", no_argument, NULL, 'o' },
+    { "version", no_argument, NULL, 'V' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static int say(int status, const char *text)
+{
+    (void) fprintf(stderr, "weir-gpud: %s\n", text);
+    return status;
+}
+
+/* "600" or "660": the socket is nobody else's. */
+static int read_mode(const char *s, mode_t *ret)
+{
+    s += *s == '0';
+    if (strcmp(s, "600") != 0 && strcmp(s, "660") != 0)
+        return say(EXIT_USAGE, "--mode is 0600 or 0660");
+    *ret = s[1] == '6' ? 0660 : 0600;
+    return -1;
+}
+
+static int read_time(const char *s, const char *name, uint64_t *ret)
+{
+    struct err err = { 0 };
+    uint64_t ms = 0;
+
+    if (quantity_duration(s, &ms, &err) == 0 &&
+        (ms < ASK_EVERY_MIN_MS || ms > ASK_EVERY_MAX_MS))
+        (void) err_set(&err, EINVAL, "is from 100ms to 1h");
+    if (err.code) {
+        (void) err_prefix(&err, -err.code, "%s", name);
+        return say(EXIT_USAGE, err.text);
+    }
+    *ret = ms;
+    return -1;
+}
+
+/* -1: go on; else the status to end with. */
+static int take_option(int opt, struct conf *c)
+{
+    switch (opt) {
+    case 's':
+        c->serve.socket = optarg;
+        return -1;
+    case 'm':
+        return read_mode(optarg, &c->serve.mode);
+    case 'e':
+        return read_time(optarg, "--every", &c->serve.every_ms);
+    case 't':
+        return read_time(optarg, "--stuck", &c->serve.stuck_ms);
+    case 'o':
+        c->once = true;
+        return -1;
+    case 'V':
+        (void) puts("weir-gpud " WEIR_VERSION);
+        return 0;
+    case 'h':
+        (void) fputs(usage, stdout);
+        return 0;
+    default:
+        (void) fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+}
+
+static int parse(int argc, char **argv, struct conf *c)
+{
+    int opt;
+    int rc = -1;
+
+    while (rc < 0 && (opt = getopt_long(argc, argv, "", options, NULL)) >= 0)
+        rc = take_option(opt, c);
+    if (rc >= 0)
+        return rc;
+    if (optind == argc && c->once != (c->serve.socket != NULL))
+        return -1;
+    (void) fputs(usage, stderr);
+    return EXIT_USAGE;
+}
+
+static int status_of(enum nvml_state s)
+{
+    switch (s) {
+    case NVML_READY:
+        return 0;
+    case NVML_NO_LIBRARY:
+    case NVML_NO_DRIVER:
+    case NVML_NO_DEVICE:
+        return EXIT_NONE;
+    case NVML_DENIED:
+        return EXIT_DENIED;
+    case NVML_MISMATCH:
+    case NVML_LOST:
+    case NVML_RESET:
+    case NVML_STUCK:
+    case NVML_FAULT:
+    case NVML_STATE_COUNT:
+        break;
+    }
+    return EXIT_FAULT;
+}
+
+static int print(const struct node_report *r)
+{
+    autojson json_t *o = json_object();
+    int rc;
+
+    json_put_str(o, "version", WEIR_VERSION);
+    json_put(o, "inventory", device_list_json(&r->list));
+    json_put(o, "sample", node_sample_json(r));
+    rc = json_dumpf(o, stdout, JSON_INDENT(2) | JSON_FORM);
+    if (rc < 0 || putchar('\n') < 0 || fflush(stdout) != 0)
+        return say(EXIT_FAULT, "standard output takes no more");
+    for (unsigned i = 0; i < r->list.n; i++)
+        if (r->list.all[i].state != NVML_READY)
+            (void) say(0, r->list.all[i].why);
+    return 0;
+}
+
+/* The answer of one look, if it comes in time. */
+static int once(uint64_t stuck_ms)
+{
+    autofree struct node_report *r = mem_new(sizeof *r);
+    struct probe *p = NULL;
+    struct err err = { 0 };
+    struct pollfd fd = { .events = POLLIN };
+    int status;
+
+    if (probe_open(&p, &err) < 0)
+        return say(EXIT_FAULT, err.text);
+    fd.fd = probe_fd(p);
+    probe_ask(p);
+    (void) poll(&fd, 1, (int) stuck_ms);
+    if (!probe_take(p, r)) {
+        r->list.state = NVML_STUCK;
+        (void) snprintf(r->list.why, sizeof r->list.why,
+                        "the driver has not answered for %llu ms",
+                        (unsigned long long) stuck_ms);
+    }
+    status = status_of(r->list.state);
+    status = status ? say(status, r->list.why) : print(r);
+    probe_close(p);
+    return status;
+}
+
+static void on_signal(int sig, void *arg)
+{
+    (void) sig;
+    loop_stop(arg);
+}
+
+static int serve(const struct serve_conf *conf)
+{
+    struct loop *l = NULL;
+    struct serve *s = NULL;
+    struct err err = { 0 };
+    int rc = loop_open(&l, &err);
+
+    log_open("weir-gpud", LOG_INFO);
+    if (!rc)
+        rc = loop_signal(l, SIGTERM, on_signal, l, &err);
+    if (!rc)
+        rc = loop_signal(l, SIGINT, on_signal, l, &err);
+    if (!rc)
+        rc = serve_open(l, conf, &s, &err);
+    if (!rc)
+        rc = loop_run(l, &err);
+    serve_close(s);
+    loop_close(l);
+    if (!rc)
+        return 0;
+    log_say(LOG_ERROR, err.text, NULL);
+    return rc == -EADDRINUSE ? EXIT_BUSY : EXIT_FAULT;
+}
+
+int main(int argc, char **argv)
+{
+    struct conf c = {
+        .serve = { .mode = 0600, .every_ms = ASK_EVERY_MS,
+                   .stuck_ms = STUCK_MS },
+    };
+    int rc = parse(argc, argv, &c);
+
+    if (rc >= 0)
+        return rc;
+    return c.once ? once(c.serve.stuck_ms) : serve(&c.serve);
+}
