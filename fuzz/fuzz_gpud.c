@@ -38,10 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf in = ASK_IN_INIT;
     size_t step = size ? data[0] + 1u : 1;
 
-    for (size_t at = 1; at < size; at += step) {
-        size_t n = size - at < step ? size - at : step;
+    for (size_t at = 1, n; at < size; at += n) {
+        size_t room = in.max - in.len;
 
-        if (!buf_add(&in, data + at, n))
+        n = size - at < step ? size - at : step;
+        n = n < room ? n : room;       /* as the daemon reads */
+        if (n == 0 || !buf_add(&in, data + at, n))
             abort();                   /* a whole request always fits */
         if (!check(&in))
             break;

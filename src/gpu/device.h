@@ -44,6 +44,7 @@ struct device {
     int mig_mode;                      /* 0 off, 1 on, -1: it has none */
     unsigned nmigs;
     struct device_mig migs[NVML_MIGS];
+    bool xids;                         /* the driver tells of its XIDs */
     unsigned nvlinks;                  /* links that are up */
     int near[DEVICE_MAX];              /* to the device of that index */
     unsigned char links[DEVICE_MAX];   /* NVLinks to the device of that index,

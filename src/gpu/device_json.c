@@ -95,6 +95,8 @@ json_t *device_json(const struct device_list *l, unsigned i)
         json_put_bool(o, "mig", d->mig_mode == 1);
     if (d->nmigs)
         json_put(o, "mig_instances", mig_json(d));
+    if (d->state == NVML_READY)
+        json_put_bool(o, "xids", d->xids);
     if (d->nvlinks)
         json_put_u64(o, "nvlinks", d->nvlinks);
     if (l->n > 1)

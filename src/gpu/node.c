@@ -129,7 +129,9 @@ static void keep_missing(struct device_list *l, const struct device_list *seen)
     }
 }
 
-/* Without events XIDs are not told; everything else is. */
+/* Without events XIDs are not told, and the inventory says so; everything else
+ * goes on.
+ */
 static void watch_events(struct node *n)
 {
     if (nvml_ask(&n->nvml, nvmlEventSetCreate, &n->events)) {
@@ -137,9 +139,9 @@ static void watch_events(struct node *n)
         return;
     }
     for (unsigned i = 0; i < n->now.list.n; i++)
-        if (n->handles[i])
-            (void) nvml_ask(&n->nvml, nvmlDeviceRegisterEvents, n->handles[i],
-                            NVML_EVENT_XID, n->events);
+        n->now.list.all[i].xids = n->handles[i] &&
+            nvml_ask(&n->nvml, nvmlDeviceRegisterEvents, n->handles[i],
+                     NVML_EVENT_XID, n->events) == NVML_RC_OK;
 }
 
 static bool all_ready(const struct device_list *l)

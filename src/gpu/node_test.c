@@ -388,13 +388,20 @@ static void test_xids(void)
     driver("version=580.1\n");
     gpu(0, "xid=13/1\n");
     gpu(1, "");
-    ok(look(n, 1)->nxids == 0, "what was before is not told");
+    r = look(n, 1);
+    ok(r->nxids == 0 && r->list.all[0].xids, "what was before is not told");
     gpu(0, "xid=13/2\n");
     gpu(1, "xid=31\n");
     r = look(n, 1000);
     ok(r->nxids == 2 && r->xids[0].xid == 13 && r->xids[1].xid == 31 &&
        !strcmp(r->xids[1].uuid, "GPU-1"), "XIDs of two devices");
     ok(look(n, 1000)->nxids == 0, "are told once");
+    node_free(n);
+    n = node_new();
+    gpu(1, "no_events=1\n");
+    r = look(n, 1);
+    ok(r->list.all[0].xids && !r->list.all[1].xids && r->sampled[1],
+       "a device that tells no events says so and is sampled");
     node_free(n);
 }
 
@@ -436,7 +443,8 @@ static void test_json(void)
                "\"model\":\"NVIDIA H200 (simulated)\","
                "\"memory_bytes\":150754820096,"
                "\"compute_capability\":\"9.0\",\"pci\":\"00000000:11:00.0\","
-               "\"minor\":1,\"numa\":1,\"mig\":false,\"nvlinks\":4,"
+               "\"minor\":1,\"numa\":1,\"mig\":false,\"xids\":true,"
+               "\"nvlinks\":4,"
                "\"near\":[{\"index\":0,\"pcie\":\"switch\",\"nvlinks\":4}]}"),
        "a device reads %s", one);
     ok(json_array_size(json_object_get(sample, "devices")) == 2,

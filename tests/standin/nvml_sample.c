@@ -299,6 +299,8 @@ EXPORT int nvmlDeviceRegisterEvents(struct nvml_device *d,
         return rc;
     if (!set->used || types & ~(unsigned long long) NVML_EVENT_XID)
         return NVML_RC_INVALID;
+    if (nvml_text_number(&t, "no_events", 0))
+        return NVML_RC_NOT_SUPPORTED;
     set->watched[d->index] = true;
     (void) nvml_text_get(&t, "xid", set->xid[d->index],
                          sizeof set->xid[d->index]);
