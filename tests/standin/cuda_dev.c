@@ -83,9 +83,9 @@ bool standin_uuid(CUdevice dev, CUuuid *id)
 
 API CUresult cuInit(unsigned int flags)
 {
+    CALL;
     int rc = (int) standin_number("faults", "init", 0);
 
-    CALL;
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (rc)
@@ -117,10 +117,10 @@ API CUresult cuDeviceGetCount(int *n)
 
 API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 {
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, ordinal);
 
-    CALL;
     if (rc == CUDA_SUCCESS)
         *dev = ordinal;
     return rc;
@@ -128,10 +128,10 @@ API CUresult cuDeviceGet(CUdevice *dev, int ordinal)
 
 API CUresult cuDeviceGetName(char *s, int n, CUdevice dev)
 {
+    CALL;
     char name[32], model[128] = "GPU";
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc)
         return rc;
     (void) standin_key(name, "model", model, sizeof model);
@@ -141,10 +141,10 @@ API CUresult cuDeviceGetName(char *s, int n, CUdevice dev)
 
 API CUresult cuDeviceGetUuid(CUuuid *id, CUdevice dev)
 {
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc == CUDA_SUCCESS)
         (void) standin_uuid(dev, id);
     return rc;
@@ -157,10 +157,10 @@ API CUresult cuDeviceGetUuid_v2(CUuuid *id, CUdevice dev)
 
 API CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice dev)
 {
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc == CUDA_SUCCESS)
         *n = standin_total(dev);
     return rc;
@@ -172,10 +172,10 @@ API CUresult cuDeviceGetAttribute(int *v, int attr, CUdevice dev)
         { 1, 1024 }, { 10, 32 }, { 16, 132 }, { 75, 9 }, { 76, 0 },
         { 41, 1 }, { 83, 1 }, { 102, 1 }, { 115, 1 },
     };
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc)
         return rc;
     *v = 0;
@@ -188,10 +188,10 @@ API CUresult cuDeviceGetAttribute(int *v, int attr, CUdevice dev)
 
 API CUresult cuDeviceGetPCIBusId(char *s, int n, CUdevice dev)
 {
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc == CUDA_SUCCESS)
         (void) snprintf(s, (size_t) n, "0000:%02x:00.0",
                         (unsigned int) dev + 1);
@@ -267,10 +267,10 @@ API CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
                                         int *active)
 {
+    CALL;
     char name[32];
     int rc = look(name, sizeof name, dev);
 
-    CALL;
     if (rc)
         return rc;
     *flags = 0;

@@ -24,13 +24,19 @@ struct standin_proc *standin_map(int pid);
 void standin_unmap(struct standin_proc *p);
 void standin_each(void (*see)(struct standin_proc *p, void *arg), void *arg);
 
-/* At the beginning of every call: waits while the process is locked. */
-struct standin_proc *standin_enter(void);
-void standin_left(struct standin_proc **entered);
+/* At the beginning of every call: waits while the process is locked.  At its
+ * end, errno is what it was.
+ */
+struct standin_call {
+    struct standin_proc *in;           /* NULL: no context yet */
+    int saved_errno;
+};
+struct standin_call standin_enter(void);
+void standin_left(const struct standin_call *c);
 
 /* Stands at the top of every call into the driver. */
 #define CALL \
-    __attribute__((cleanup(standin_left))) struct standin_proc *call_ = \
+    __attribute__((cleanup(standin_left))) struct standin_call call_ = \
         standin_enter(); \
     (void) call_
 

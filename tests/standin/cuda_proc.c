@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void *driver_thread(void *arg)
     struct standin_proc *p = arg;
 
     p->tid = (uint32_t) syscall(SYS_gettid);
-    p->version = STANDIN_VERSION;
+    __atomic_store_n(&p->version, STANDIN_VERSION, __ATOMIC_RELEASE);
     for (;;)
         (void) pause();
     return NULL;
@@ -136,6 +137,8 @@ static int make_me(void)
         p = map_file(path, O_RDWR | O_CREAT | O_TRUNC);
     if (!p || start_thread(p))
         return CUDA_ERROR_OPERATING_SYSTEM;
+    while (__atomic_load_n(&p->version, __ATOMIC_ACQUIRE) != STANDIN_VERSION)
+        (void) sched_yield();
     me_pid = getpid();
     standin_me = p;
     return CUDA_SUCCESS;
@@ -192,28 +195,29 @@ void standin_each(void (*see)(struct standin_proc *p, void *arg), void *arg)
         (void) closedir(dir);
 }
 
-struct standin_proc *standin_enter(void)
+struct standin_call standin_enter(void)
 {
-    struct standin_proc *p;
+    struct standin_call c = { NULL, errno };
 
     forget();
-    p = standin_me;
-    if (!p)
-        return NULL;
-    p->calls++;
+    c.in = standin_me;
+    if (!c.in)
+        return c;
+    c.in->calls++;
     for (;;) {
-        p->in_calls++;
-        if (p->state == STANDIN_RUNNING)
-            return p;
-        p->in_calls--;
+        c.in->in_calls++;
+        if (c.in->state == STANDIN_RUNNING)
+            return c;
+        c.in->in_calls--;
         standin_sleep_until(standin_now_ns() + 1000000);
     }
 }
 
-void standin_left(struct standin_proc **entered)
+void standin_left(const struct standin_call *c)
 {
-    if (*entered)
-        (*entered)->in_calls--;
+    if (c->in)
+        c->in->in_calls--;
+    errno = c->saved_errno;
 }
 
 __attribute__((destructor))
