@@ -178,6 +178,26 @@ def test_no_library():
     n.end()
 
 
+def test_old_library():
+    n = Node()
+    here = n.env["LD_LIBRARY_PATH"].split(":", maxsplit=1)[0]
+    r = n.once(env=dict(n.env, LD_LIBRARY_PATH=here + "/old"))
+    is_(r.returncode, 0, "a library that has only what it must")
+    doc = json.loads(r.stdout)
+    is_(sorted(doc["inventory"]["devices"][0]),
+        ["index", "memory_bytes", "model", "near", "state", "uuid", "xids"],
+        "tells what the devices are")
+    ok(not doc["inventory"]["devices"][0]["xids"], "but no XIDs")
+    is_(sorted(doc["sample"]["devices"][0]),
+        ["at_ms", "index", "memory_free_bytes", "memory_used_bytes", "state",
+         "uuid"], "and what memory is used")
+    os.symlink(here + "/libcuda.so.1", n.dir + "/libnvidia-ml.so.1")
+    r = n.once(env=dict(n.env, LD_LIBRARY_PATH=n.dir))
+    is_(r.returncode, 8, "one that has not even that")
+    ok("too old: it has no nvmlInit_v2" in r.stderr, r.stderr.strip())
+    n.end()
+
+
 def test_usage():
     for args in ([], ["--once", "--socket", "x"], ["--mode", "0666"],
                  ["--once", "--every", "1ms"], ["--once", "more"], ["--no"]):
@@ -246,8 +266,9 @@ def test_watch():
     c.until(lambda m: m.get("state") == "ready")
     is_(Client(n.socket).ask(t="inventory")["driver"], "590.1",
         "another one is there")
-    ok("XID" in n.log() and "not loaded" in n.log(), "the log has it",
-       n.log())
+    for text in ("XID", "fell off the bus", "a device answers again",
+                 "not loaded", "the driver answers"):
+        ok(text in n.log(), f"the log has '{text}'", n.log())
     is_(n.end(), 0, "it ends when told to")
 
 
@@ -376,9 +397,9 @@ def test_stuck():
 
 
 def main():
-    for test in (test_once, test_no_library, test_usage, test_ask,
-                 test_watch, test_slow_client, test_flood, test_process,
-                 test_stuck):
+    for test in (test_once, test_no_library, test_old_library, test_usage,
+                 test_ask, test_watch, test_slow_client, test_flood,
+                 test_process, test_stuck):
         TAP.note(test.__name__)
         test()
     return TAP.done()

@@ -51,6 +51,7 @@ struct serve {
     struct client *clients;
     unsigned nclients;
     struct node_report report;
+    struct device_list was;            /* before the last answer */
 };
 
 typedef void (*handle_f)(struct client *c, const struct ask *a);
@@ -301,25 +302,32 @@ static void log_changes(const struct device_list *was,
                 l->state == NVML_READY ? "the driver answers" : l->why,
                 "state", nvml_state_name(l->state), "driver", l->driver,
                 NULL);
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->all[i].state != NVML_READY &&
-            (i >= was->n || was->all[i].state != l->all[i].state))
-            log_say(LOG_WARN, l->all[i].why, "device", l->all[i].uuid, NULL);
+    for (unsigned i = 0; i < l->n; i++) {
+        const struct device *d = &l->all[i];
+        enum nvml_state before = i < was->n ? was->all[i].state : NVML_READY;
+
+        if (d->state == before)
+            continue;
+        if (d->state == NVML_READY)
+            log_say(LOG_INFO, "a device answers again", "device", d->uuid,
+                    NULL);
+        else
+            log_say(LOG_WARN, d->why, "device", d->uuid, NULL);
+    }
 }
 
 static void on_answer(struct watch *w, int fd, unsigned ready, void *arg)
 {
     struct serve *s = arg;
-    autofree struct device_list *was = mem_dup(&s->report.list,
-                                               sizeof s->report.list);
 
     (void) w;
     (void) fd;
     (void) ready;
+    s->was = s->report.list;
     if (!probe_take(s->probe, &s->report))
         return;
     s->asking = false;
-    log_changes(was, &s->report.list);
+    log_changes(&s->was, &s->report.list);
     for (unsigned i = 0; i < s->report.nxids; i++) {
         const struct node_xid *x = &s->report.xids[i];
         char number[32];
