@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """weir-gpud against the stand-in for the driver (TAP).
 
-Usage: gpud_test.py WEIR_GPUD, with the stand-in in LD_LIBRARY_PATH
+Usage: gpud_test.py WEIR_GPUD FOLDER, where the stand-ins are in FOLDER
 """
 import contextlib
 import json
@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 from tap import Tap  # noqa: E402
 
 GPUD = sys.argv[1]
+STANDIN = sys.argv[2]
 PATIENCE = 60           # seconds; reached only when something is broken
 TAP = Tap()
 ok = TAP.ok
@@ -33,7 +34,8 @@ class Node:
     def __init__(self, devices=2):
         self.dir = tempfile.mkdtemp(prefix="weir-gpud-")
         self.socket = self.dir + "/gpud.sock"
-        self.env = dict(os.environ, WEIR_STANDIN=self.dir)
+        self.env = dict(os.environ, WEIR_STANDIN=self.dir,
+                        LD_LIBRARY_PATH=STANDIN)
         self.daemon = None
         self.driver("version=580.159.04\ncuda=13000\n")
         for i in range(devices):
@@ -180,8 +182,7 @@ def test_no_library():
 
 def test_old_library():
     n = Node()
-    here = n.env["LD_LIBRARY_PATH"].split(":", maxsplit=1)[0]
-    r = n.once(env=dict(n.env, LD_LIBRARY_PATH=here + "/old"))
+    r = n.once(env=dict(n.env, LD_LIBRARY_PATH=STANDIN + "/old"))
     is_(r.returncode, 0, "a library that has only what it must")
     doc = json.loads(r.stdout)
     is_(sorted(doc["inventory"]["devices"][0]),
@@ -191,7 +192,7 @@ def test_old_library():
     is_(sorted(doc["sample"]["devices"][0]),
         ["at_ms", "index", "memory_free_bytes", "memory_used_bytes", "state",
          "uuid"], "and what memory is used")
-    os.symlink(here + "/libcuda.so.1", n.dir + "/libnvidia-ml.so.1")
+    os.symlink(STANDIN + "/libcuda.so.1", n.dir + "/libnvidia-ml.so.1")
     r = n.once(env=dict(n.env, LD_LIBRARY_PATH=n.dir))
     is_(r.returncode, 8, "one that has not even that")
     ok("too old: it has no nvmlInit_v2" in r.stderr, r.stderr.strip())

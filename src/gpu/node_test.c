@@ -424,7 +424,9 @@ static void test_memory(void)
     for (int i = 0; i < 100; i++)
         (void) look(n, 1000);
     after = mallinfo2();
-    ok(before.uordblks == after.uordblks && (before.uordblks > 0 || SANITIZED),
+    /* Where malloc is another, it counts nothing. */
+    ok(before.uordblks == after.uordblks &&
+       (before.uordblks > 0 || SANITIZED || getenv("WEIR_VALGRIND")),
        "a hundred looks hold no more memory (%zu bytes)", after.uordblks);
     node_free(n);
 }
