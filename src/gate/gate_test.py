@@ -304,6 +304,21 @@ def suspended(d, way):
     w.runner.leave()
 
 
+def threaded(d, way):
+    w = World(d, "threads-" + way, f"memory {MIB}\n")
+    g = w.guest(way)
+    g.say("threads 8 200")
+    ok(w.runner.hears("wants", 8), f"{way}: 8 threads stand at the gate")
+    w.page.set(ACTIVE)
+    equal(g.hear(), "0", "and all go on")
+    equal(w.page.count(2), 1600, "each call is counted once")
+    equal(w.page.used(0), 0, "and each byte")
+    equal(sum(h.startswith("weir-gate") for h in w.runner.heard), 1,
+          "one of them read the grant")
+    g.end()
+    w.runner.leave()
+
+
 def forked(d, way):
     w = World(d, "fork-" + way, f"memory {64 * MIB}\n", ACTIVE)
     g = w.guest(way)
@@ -454,6 +469,7 @@ with tempfile.TemporaryDirectory(prefix="weir-gate-") as folder:
         staged(folder, one_way)
         limited(folder, one_way)
         together(folder, one_way)
+        threaded(folder, one_way)
         forked(folder, one_way)
         suspended(folder, one_way)
         gone(folder, one_way)

@@ -1,4 +1,5 @@
 #include "gate/driver.h"
+#include "gate/elf.h"
 #include "gate/gate.h"
 
 #include <errno.h>
@@ -12,31 +13,21 @@
  * left alone.  The driver is never loaded from here; a process that has none
  * gets "stub library" from whatever it calls.
  *
- * The loader's functions moved from libdl to libc in glibc 2.34; weak references
- * by their oldest version bind to either, and to nothing where neither is
- * loaded.
+ * The loader's functions moved from libdl to libc in glibc 2.34, and a program
+ * may load libdl late: they are looked for when they are needed.
  */
-#if defined __x86_64__
-#define OLDEST "GLIBC_2.2.5"
-#else
-#define OLDEST "GLIBC_2.17"
-#endif
 #define NEXT ((void *) -1L)            /* RTLD_NEXT */
 #define DEFAULT ((void *) 0)           /* RTLD_DEFAULT */
 #define NOWHERE ((void *) -1L)         /* for trampoline.S: answer NULL */
 enum { LAZY = 1, NOLOAD = 4 };         /* RTLD_LAZY | RTLD_NOLOAD */
 
-extern void *old_dlopen(const char *, int) __attribute__((weak));
-extern void *old_dlvsym(void *, const char *, const char *)
-    __attribute__((weak));
-__asm__(".symver old_dlopen, dlopen@" OLDEST);
-__asm__(".symver old_dlvsym, dlvsym@" OLDEST);
-
 typedef void *(*dlsym_fn)(void *, const char *);
+typedef void *(*dlopen_fn)(const char *, int);
 
 /* Shared with trampoline.S. */
 extern void *const gate_ours[];
 extern char gate_spares[];
+extern char own_dlsym[] __asm__("dlsym");
 void *gate_real[ID_COUNT + GATE_SPARES];
 dlsym_fn gate_dlsym_real;
 void *gate_dlsym(void *handle, const char *name);
@@ -61,42 +52,33 @@ static const uint8_t kinds[ID_COUNT] = {
 #undef PASS
 };
 
-static void *nothing(void *handle, const char *name)
-{
-    (void) handle;
-    (void) name;
-    return NULL;
-}
-
 static CUresult no_driver(void)
 {
     return CUDA_ERROR_STUB_LIBRARY;
 }
 
-static dlsym_fn find_dlsym(void)
+static bool have_dlsym(void)
 {
-    static const char *const versions[] = { "GLIBC_2.34", OLDEST };
-    void *p = NULL;
-
-    for (size_t k = 0; old_dlvsym && !p && k < 2; k++)
-        p = old_dlvsym(NEXT, "dlsym", versions[k]);
-    return p ? (dlsym_fn) p : nothing;
+    if (!gate_dlsym_real)
+        gate_dlsym_real = (dlsym_fn) elf_find("dlsym", own_dlsym);
+    return gate_dlsym_real != NULL;
 }
 
 static void *ask(void *handle, const char *name)
 {
-    if (!gate_dlsym_real)
-        gate_dlsym_real = find_dlsym();
-    return gate_dlsym_real(handle, name);
+    return have_dlsym() ? gate_dlsym_real(handle, name) : NULL;
 }
 
 /* What the driver has by that name, or NULL. */
 static void *in_driver(const char *name)
 {
     static void *handle;
+    static dlopen_fn open_lib;
 
-    if (!handle && old_dlopen)
-        handle = old_dlopen("libcuda.so.1", LAZY | NOLOAD);
+    if (!open_lib)
+        open_lib = (dlopen_fn) elf_find("dlopen", NULL);
+    if (!handle && open_lib)
+        handle = open_lib("libcuda.so.1", LAZY | NOLOAD);
     return ask(handle ? handle : NEXT, name);
 }
 
@@ -185,9 +167,9 @@ void *gate_dlsym(void *handle, const char *name)
     int saved = errno;
     void *p = NULL;
 
-    if (!gate_dlsym_real)
-        gate_dlsym_real = find_dlsym();
-    if (name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' &&
+    if (!have_dlsym())
+        p = NOWHERE;
+    else if (name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' &&
         name[2] <= 'Z') {
         int id = find_name(name);
 

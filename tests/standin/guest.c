@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,12 +178,49 @@ static int give(const struct order *o)
     return -1;
 }
 
+/* Every thread starts with what the process has not done yet. */
+static void *busy(void *arg)
+{
+    const struct order *o = arg;
+    CUdeviceptr p;
+    CUcontext c;
+    intptr_t bad = cu.cuInit(0);
+
+    bad += cu.cuDevicePrimaryCtxRetain(&c, 0);
+    bad += cu.cuCtxSetCurrent(c);
+    for (unsigned long long k = 0; k < o->b; k++) {
+        bad += cu.cuMemAlloc_v2(&p, 4096);
+        bad += cu.cuMemsetD8_v2(p, 1, 4096);
+        bad += cu.cuMemFree_v2(p);
+    }
+    return (void *) bad;
+}
+
+static int threads(struct order *o)
+{
+    pthread_t t[16];
+    void *bad = NULL;
+    int sum = 0;
+
+    for (size_t k = 0; k < o->a && k < 16; k++)
+        (void) pthread_create(&t[k], NULL, busy, o);
+    for (size_t k = 0; k < o->a && k < 16; k++) {
+        (void) pthread_join(t[k], &bad);
+        sum += bad != NULL;
+    }
+    return sum;
+}
+
 static int work(const struct order *o)
 {
+    struct order copy = *o;
+
     CUcontext own;
 
     if (strcmp(o->word, "init") == 0)
         return cu.cuInit(0);
+    if (strcmp(o->word, "threads") == 0)
+        return threads(&copy);
     if (strcmp(o->word, "use") == 0)
         return use();
     if (strcmp(o->word, "own") == 0)
