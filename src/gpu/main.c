@@ -21,7 +21,8 @@ enum {
     EXIT_FAULT = 8,
 };
 
-enum { STUCK_MS = 10000 };
+/* The first question to a driver without persistence wakes each device. */
+enum { STUCK_MS = 30000 };
 
 static const char usage[] =
     "Usage: weir-gpud --socket PATH [--mode MODE] [--every DURATION]\n"

@@ -97,3 +97,12 @@ struct nvml_event {
     unsigned long long type, data;
     unsigned gpu_instance, compute_instance;
 };
+
+/* The sizes the library has been compiled with (64 bits). */
+_Static_assert(sizeof(struct nvml_memory) == 24, "memory");
+_Static_assert(sizeof(struct nvml_memory_v2) == 40, "memory, version 2");
+_Static_assert(sizeof(struct nvml_pci) == 68, "PCI");
+_Static_assert(sizeof(struct nvml_field) == 40, "field");
+_Static_assert(sizeof(struct nvml_process) == 24, "process");
+_Static_assert(sizeof(struct nvml_process_use) == 32, "use by process");
+_Static_assert(sizeof(struct nvml_event) == 32, "event");
