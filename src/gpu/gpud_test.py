@@ -37,6 +37,7 @@ class Node:
         self.env = dict(os.environ, WEIR_STANDIN=self.dir,
                         LD_LIBRARY_PATH=STANDIN)
         self.daemon = None
+        self.left = None                # was the socket there at the end?
         self.driver("version=580.159.04\ncuda=13000\n")
         for i in range(devices):
             self.gpu(i)
@@ -78,6 +79,7 @@ class Node:
         if self.daemon:
             self.daemon.send_signal(signal.SIGTERM)
             status = self.daemon.wait(PATIENCE)
+        self.left = os.path.exists(self.socket)
         shutil.rmtree(self.dir)
         return status
 
@@ -235,7 +237,13 @@ def test_ask():
                             capture_output=True, text=True, timeout=PATIENCE,
                             check=False)
     is_(second.returncode, 7, "a second one at the same socket: 7")
+    n.daemon.kill()
+    n.daemon.wait(PATIENCE)
+    n.start()
+    is_(Client(n.socket).ask(t="hello")["state"], "ready",
+        "after a kill the next one takes the socket")
     is_(n.end(), 0, "it ends when told to")
+    ok(not n.left, "and leaves none behind")
 
 
 def test_watch():
