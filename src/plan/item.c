@@ -70,16 +70,32 @@ static uint64_t item_age_ms(const struct plan *p, const struct plan_item *i,
                                    item_rating(p, i));
 }
 
+static uint64_t end_ms(const struct plan *p, const struct plan_item *i,
+                       uint64_t now_ms, uint64_t age, uint64_t all)
+{
+    if (all <= age)
+        return now_ms;
+    return now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
+}
+
 uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
                         uint64_t now_ms, double quantile)
 {
     uint64_t age = item_age_ms(p, i, now_ms);
-    uint64_t all = predict_quantile(p->predict, &i->sig, age,
-                                    (double) i->progress, quantile);
 
-    if (all <= age)
-        return now_ms;
-    return now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
+    return end_ms(p, i, now_ms, age,
+                  predict_quantile(p->predict, &i->sig, age,
+                                   (double) i->progress, quantile));
+}
+
+uint64_t item_end_told_ms(const struct plan *p, const struct plan_item *i,
+                          uint64_t now_ms, double quantile)
+{
+    uint64_t age = item_age_ms(p, i, now_ms);
+
+    return end_ms(p, i, now_ms, age,
+                  predict_cautious(p->predict, &i->sig, age,
+                                   (double) i->progress, quantile));
 }
 
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,

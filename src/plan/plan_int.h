@@ -499,6 +499,9 @@ uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
                         uint64_t now_ms, double quantile);   /* as of then */
+/* ... as it is told to people: see predict_cautious. */
+uint64_t item_end_told_ms(const struct plan *p, const struct plan_item *i,
+                          uint64_t now_ms, double quantile);
 /* Is anything known of its like? */
 bool item_seen(const struct plan *p, const struct plan_item *i);
 

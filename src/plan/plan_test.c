@@ -208,6 +208,40 @@ static void test_bounds(void)
     plan_free(b->p);
 }
 
+/* Many others were short.  When does one start that waits for one the like of
+ * which nobody has seen?  Nobody knows; and of one that was seen often?
+ */
+static void test_told(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *unseen, *i;
+    struct plan_reason r;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, false, false);
+    bed_teach(b, "short", 500, 1);
+    unseen = BED(.milli = 1000, .like = "unseen", .yield = YIELD_NEVER);
+    bed_run(b);
+    i = BED(.milli = 1000, .like = "short");
+    bed_run(b);
+    plan_reason(b->p, i, plan_now(b->p), &r);
+    ok(bed_runs(unseen) && r.start_low_ms < plan_now(b->p) + MINUTE &&
+       r.start_high_ms > plan_now(b->p) + 60 * MINUTE,
+       "the range is wide: %ju to %ju s",
+       (uintmax_t) (r.start_low_ms - plan_now(b->p)) / 1000,
+       (uintmax_t) (r.start_high_ms - plan_now(b->p)) / 1000);
+    plan_end(b->p, unseen, false);
+    bed_teach(b, "unseen", 10 * MINUTE, 1);
+    (void) BED(.milli = 1000, .like = "unseen", .priority = 1,
+               .yield = YIELD_NEVER);
+    bed_run(b);
+    plan_reason(b->p, i, plan_now(b->p), &r);
+    ok(r.start_low_ms > plan_now(b->p) + 5 * MINUTE &&
+       r.start_high_ms < plan_now(b->p) + 15 * MINUTE,
+       "what was seen often makes it narrow");
+    plan_free(b->p);
+}
+
 /* More devices than a rank may have: never, and not a byte beyond. */
 static void test_too_wide(void)
 {
@@ -281,6 +315,7 @@ static void test_names(void)
 
 int main(void)
 {
+    test_told();
     test_clock();
     test_work();
     test_busy();

@@ -133,12 +133,13 @@ struct known *predict_make(struct predict *pr, uint64_t key)
 
 /* ---- asking ---- */
 
-static void mix_known(struct mix *m, struct known *k, bool work,
+/* `most`: of what finer ones left over, however much it has seen. */
+static void mix_known(struct mix *m, struct known *k, bool work, double most,
                       double *left, uint32_t *seen)
 {
     struct sketch *s = work ? &k->work : &k->run;
     double total = (double) sketch_total(s);
-    double share = *left * total / (total + 1);
+    double share = *left * most * total / (total + 1);
 
     if (total <= 0)
         return;
@@ -148,8 +149,8 @@ static void mix_known(struct mix *m, struct known *k, bool work,
         *seen = k->seen;
 }
 
-uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
-                     bool work, struct mix *ret)
+static uint32_t mix_all(struct predict *pr, const struct predict_sig *sig,
+                        bool work, double coarse, struct mix *ret)
 {
     double left = 1;
     uint32_t seen = 0;
@@ -160,12 +161,19 @@ uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
             sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
 
         if (k)
-            mix_known(ret, k, work, &left, &seen);
+            mix_known(ret, k, work, i + 1 < PREDICT_KEYS ? 1 : coarse, &left,
+                      &seen);
     }
-    mix_known(ret, &pr->all, work, &left, &seen);
+    mix_known(ret, &pr->all, work, coarse, &left, &seen);
     mix_even(ret, sketch_bucket(UNKNOWN_LOW_MS),
              sketch_bucket(UNKNOWN_HIGH_MS), left);
     return seen;
+}
+
+uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
+                     bool work, struct mix *ret)
+{
+    return mix_all(pr, sig, work, 1, ret);
 }
 
 /* What it says of itself counts little at first and all in the end: a tenth
@@ -221,6 +229,15 @@ uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
 
     (void) predict_quantiles(pr, sig, age_ms, progress, &q, 1, &ms);
     return ms;
+}
+
+uint64_t predict_cautious(struct predict *pr, const struct predict_sig *sig,
+                          uint64_t age_ms, double progress, double q)
+{
+    struct mix m;
+
+    (void) mix_all(pr, sig, false, 0.5, &m);
+    return sharpen(mix_quantile(&m, age_ms, q), age_ms, progress);
 }
 
 void predict_guess(struct predict *pr, const struct predict_sig *sig,

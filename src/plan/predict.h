@@ -41,6 +41,12 @@ void predict_guess(struct predict *pr, const struct predict_sig *sig,
 /* Any quantile of the same, 0 < q < 1. */
 uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
                           uint64_t age_ms, double progress, double q);
+/* ... as it is told to people.  What decides takes all that ended for the like
+ * of one that nobody has seen, and is right on average; of that one task it says
+ * little.  Here the coarsest key, and anything at all, count for half each.
+ */
+uint64_t predict_cautious(struct predict *pr, const struct predict_sig *sig,
+                          uint64_t age_ms, double progress, double q);
 /* ... and several; returns the ends behind them. */
 uint32_t predict_quantiles(struct predict *pr, const struct predict_sig *sig,
                            uint64_t age_ms, double progress, const double *q,

@@ -269,7 +269,7 @@ static uint64_t free_at_ms(const struct plan *p, const struct plan_item *i,
     for (uint32_t k = 0; k < p->nrunning; k++)
         if (frees(p->running[k], devices) > 0)
             ends[n++] = (struct end) {
-                item_end_at_ms(p, p->running[k], now_ms, quantile),
+                item_end_told_ms(p, p->running[k], now_ms, quantile),
                 frees(p->running[k], devices)
             };
     qsort(ends, n, sizeof(*ends), by_time);
@@ -281,7 +281,7 @@ static uint64_t free_at_ms(const struct plan *p, const struct plan_item *i,
     }
     if (all == 0)
         return 0;
-    again = predict_quantile(p->predict, &i->sig, 0, 0, quantile);
+    again = predict_cautious(p->predict, &i->sig, 0, 0, quantile);
     return ends[n - 1].at_ms + again * ((more + all - 1) / all);
 }
 
