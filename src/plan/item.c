@@ -580,15 +580,6 @@ static void remove_running(struct plan *p, struct plan_item *i)
         pool_item_remove(i->places[k].node, i);
 }
 
-/* Does somebody else leave one of its nodes? */
-static bool is_left(const struct plan_item *i)
-{
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (i->places[k].node->leaving > 0)
-            return true;
-    return false;
-}
-
 int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err)
 {
@@ -628,14 +619,14 @@ int plan_start(struct plan *p, struct plan_item *i,
     timetable_set(p, i, running_changes_ms(p, i, until));
     room_running(p, i, true);
     stage_running(p, i, true);
-    line_took(p, is_left(i));
+    line_took(p, pool_left(i->places, i->nplaces));
     return 0;
 }
 
 void plan_leaving(struct plan *p, struct plan_item *i,
                   struct plan_item *claimant)
 {
-    bool beside = is_left(i);
+    bool beside = pool_left(i->places, i->nplaces);
 
     if (i->state != ITEM_RUNNING)
         return;

@@ -769,7 +769,8 @@ bool line_next(struct plan *p, struct plan_decision *ret)
                    promise_for(p, head);
         stand_back(p, q, fits);
         if (promised)
-            wake_hopers(p);            /* it may be what they hoped for */
+            wake_promised(p, head->reserved->places,
+                          head->reserved->nplaces);
     }
     return start_promised(p, ret);
 }

@@ -119,5 +119,8 @@ void line_look_again(struct plan *p, struct queue *q);
 void line_open(struct shape *s, bool good);
 /* wake.c: who waits for something better looks again, in a small pool. */
 void wake_hopers(struct plan *p);
+/* ... and who counted on those places, which are promised now. */
+void wake_promised(struct plan *p, const struct plan_place *places,
+                   uint32_t n);
 /* The queue, bound to its nodes, is done with what is free there. */
 void wake_next_bound(struct plan *p, struct queue *q);

@@ -286,6 +286,8 @@ bool pool_has(const struct plan *p, const struct part *part,
 /* An item came to, or left, the list of those that hold a place on the node. */
 void pool_item_add(struct plan_node *n, struct plan_item *i);
 void pool_item_remove(struct plan_node *n, struct plan_item *i);
+/* Does somebody leave one of those nodes? */
+bool pool_left(const struct plan_place *places, uint32_t n);
 
 /* shape.c */
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);

@@ -313,6 +313,14 @@ bool pool_met(const struct plan_node *n, uint32_t m)
     return false;
 }
 
+bool pool_left(const struct plan_place *places, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (places[k].node->leaving > 0)
+            return true;
+    return false;
+}
+
 /* ---- kinds and families ---- */
 
 static struct family *family_new(struct pool *o, const struct plan_node *n,

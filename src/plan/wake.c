@@ -261,6 +261,15 @@ void wake_hopers(struct plan *p)
         }
 }
 
+/* It may be what they hoped for, or what others, who have looked already, would
+ * have had from one that leaves.
+ */
+void wake_promised(struct plan *p, const struct plan_place *places, uint32_t n)
+{
+    line_took(p, pool_left(places, n));
+    wake_hopers(p);
+}
+
 /* ---- shares ---- */
 
 /* In a small pool all who share by weight look again when shares change: who
