@@ -318,6 +318,21 @@ static bool enough(const struct hunt *s, const struct paper_node *at,
     return milli >= q->need.gpu_milli && cpu >= (int64_t) q->need.cpu_milli;
 }
 
+/* Is there memory for the state that it leaves on its other nodes, where earlier
+ * ranks may have been given what was free?
+ */
+static bool leaves_enough(const struct hunt *s, const struct plan_item *v,
+                          const struct paper_node *but)
+{
+    for (uint32_t k = 0; k < v->nplaces; k++) {
+        const struct paper_node *at = paper_find(&s->paper, v->places[k].node);
+
+        if (at && at != but && at->memory < 0)
+            return false;
+    }
+    return true;
+}
+
 /* Those before it are gone: may it be asked as well? */
 static bool may_go_too(const struct hunt *s, struct option *o)
 {
@@ -366,7 +381,10 @@ static bool clear(struct hunt *s, struct paper_node *at, uint32_t part,
         if (!may_go_too(s, &options[k]))
             continue;
         take_off(s, &options[k]);
-        fits = paper_fits(&s->paper, at, shape, part, ret);
+        if (leaves_enough(s, options[k].item, at))
+            fits = paper_fits(&s->paper, at, shape, part, ret);
+        else
+            put_back(s, s->nsteps - 1);
     }
     if (!fits)
         return false;
