@@ -206,11 +206,11 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
  * above this says what a suspension costs there; see cost.h.
  */
 void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms);
-/* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line, or
- * held and expected, as before.  It holds the memory of its need there and no
- * device; the devices of the places are where it is thought to start.  0, or
- * -EBUSY when it does not wait, or a node does not stage or has no such devices
- * or memory: nothing has changed then.
+/* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line or
+ * held as before; held and not expected any more it is unstaged in a while.  It
+ * holds the memory of its need there and no device; the devices of the places
+ * are where it is thought to start.  0, or -EBUSY when it does neither, or a
+ * node does not stage or has no such devices or memory: nothing has changed then.
  */
 int plan_staged(struct plan *p, struct plan_item *i,
                 const struct plan_place *places, uint32_t n, struct err *err);

@@ -316,10 +316,10 @@ static int may_stage(const struct plan_item *i,
             return err_set(err, EBUSY, "node %s: no memory to stage rank %u",
                            node->name, k);
     }
-    if (!i->stage && n > 0 && (i->state == ITEM_WAITING ||
-                               (i->state == ITEM_HELD && i->near_ms > 0)))
+    if (!i->stage && n > 0 && !i->places &&
+        (i->state == ITEM_WAITING || i->state == ITEM_HELD))
         return 0;
-    return err_set(err, EBUSY, "only what waits or is expected can be staged");
+    return err_set(err, EBUSY, "only what waits or is held can be staged");
 }
 
 int plan_staged(struct plan *p, struct plan_item *i,

@@ -283,7 +283,8 @@ static bool in_view(struct plan *p, const struct stage *s)
         if (!s->places[k].node->open)
             return false;
     if (s->item->state == ITEM_HELD)
-        return p->now_ms < s->item->near_ms + p->policy.lookahead_ms;
+        return s->item->near_ms > 0 &&
+               p->now_ms < s->item->near_ms + p->policy.lookahead_ms;
     if (room_claim(p, s->item))
         return true;
     if (s->item->reserved || !s->item->shape->simple)

@@ -321,6 +321,8 @@ static void test_says(void)
     struct bed bed, *b = &bed;
     struct plan_item *first, *next;
     struct plan_node *n = open_two(b, &first, &next);
+    struct plan_place at = { .node = n, .ndevices = 1 };
+    struct policy policy;
     struct plan_decision d;
     struct err err = { 0 };
 
@@ -337,6 +339,17 @@ static void test_says(void)
     plan_expect(b->p, next, UINT64_MAX);
     bed_wait(b, 2 * MINUTE);
     ok(n->nstaged == 1, "who is expected later than thought stays ready");
+    plan_expect(b->p, next, 0);
+    bed_run(b);
+    ok(n->nstaged == 1, "as does, for now, who is not expected any more");
+    plan_unstaged(b->p, next);
+    ok(plan_staged(b->p, next, &at, 1, &err) == 0,
+       "which can be told of again: %s", err.text);
+    policy = *plan_policy(b->p);
+    policy.lookahead_ms = plan_now(b->p) + 10 * MINUTE;
+    plan_set_policy(b->p, &policy);
+    bed_wait(b, 2 * MINUTE);
+    ok(n->nstaged == 0, "until that is looked at again");
     plan_free(b->p);
 }
 
