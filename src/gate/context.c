@@ -53,7 +53,7 @@ CUresult cuDeviceGetCount(int *n)
 
     gate_pass();
     rc = REAL(cuDeviceGetCount)(n);
-    if (rc == CUDA_SUCCESS && n && gate_leased(-1, uuid) > 0)
+    if (rc == CUDA_SUCCESS && n && gate_leased(-1, uuid) >= 0)
         *n = count_leased(GATE_DEVICES, &number);
     return rc;
 }
@@ -64,7 +64,7 @@ CUresult cuDeviceGet(CUdevice *dev, int ordinal)
     int number = ordinal, n;
 
     gate_pass();
-    if (gate_leased(-1, uuid) > 0 && REAL(cuDeviceGetCount)(&n) == 0 &&
+    if (gate_leased(-1, uuid) >= 0 && REAL(cuDeviceGetCount)(&n) == 0 &&
         (ordinal < 0 || count_leased(ordinal + 1, &number) != ordinal + 1))
         return CUDA_ERROR_INVALID_DEVICE;
     return REAL(cuDeviceGet)(dev, number);

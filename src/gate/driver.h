@@ -74,8 +74,9 @@ extern struct gate_page gate_alone;    /* the page of who has no runner */
 void gate_pass(void);
 void gate_first(void);
 void gate_ready(void);                 /* the grant is read */
-uint64_t gate_limit(void);             /* 0: none */
-int gate_leased(int k, uint8_t uuid[16]);      /* how many; the k-th one's */
+uint64_t gate_limit(void);             /* UINT64_MAX: none */
+/* How many devices, -1: all there are; and the k-th one's. */
+int gate_leased(int k, uint8_t uuid[16]);
 void gate_count(int kind);
 
 /* A lock that is short, but for who reads the grant. */

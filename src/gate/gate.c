@@ -22,10 +22,10 @@
  * descriptor only while it waits.  It uses libc alone, and nothing in it that is
  * younger than glibc 2.17.
  *
- * At load it copies three variables and asks to be called in forked children.  A process that asks
- * for its devices or for a context reads its grant; the first context waits
- * until the lease is active.  From then on every call looks at one word of the
- * page that the grant names.
+ * At load it copies three variables and asks to be called in forked children.
+ * A process that asks for its devices or for a context reads its grant; the
+ * first context waits until the lease is active.  From then on every call looks
+ * at one word of the page that the grant names.
  */
 __attribute__((visibility("default")))
 const int weir_gate_version = GATE_VERSION;
@@ -46,6 +46,7 @@ static struct {
 
 static struct {
     bool ready, open, go;
+    bool limited, named;               /* there was a line, if not a good one */
     uint64_t limit;
     int devices;
     uint8_t uuid[GATE_DEVICES][16];
@@ -196,6 +197,7 @@ static void add_device(const char *s)
     uint8_t id[16];
     size_t k = 0;
 
+    grant.named = true;
     if (strncmp(s, "GPU-", 4) != 0 || grant.devices == GATE_DEVICES)
         return;
     for (s += 4; *s && k < sizeof id; s++) {
@@ -208,6 +210,14 @@ static void add_device(const char *s)
     }
     if (k == sizeof id && !*s)
         memcpy(grant.uuid[grant.devices++], id, sizeof id);
+}
+
+/* What makes no sense is no memory, and not no limit. */
+static void take_limit(const char *s)
+{
+    grant.limited = true;
+    if (!number(s, &grant.limit))
+        grant.limit = 0;
 }
 
 static void take_line(char *line)
@@ -223,7 +233,7 @@ static void take_line(char *line)
     if (strcmp(line, "page") == 0)
         map_page(word);
     else if (strcmp(line, "memory") == 0)
-        (void) number(word, &grant.limit);
+        take_limit(word);
     else if (strcmp(line, "device") == 0)
         add_device(word);
     else if (strcmp(line, "lost") == 0)
@@ -298,6 +308,7 @@ static void greet(bool *until)
 
         if (fd >= 0) {
             grant.devices = 0;
+            grant.limited = grant.named = false;
             if (say(fd, "weir-gate 2 "))
                 hear(fd, until, end);
             (void) close(fd);
@@ -335,7 +346,7 @@ void gate_ready(void)
 
 uint64_t gate_limit(void)
 {
-    return grant.limit;
+    return grant.limited ? grant.limit : UINT64_MAX;
 }
 
 int gate_leased(int k, uint8_t uuid[16])
@@ -343,7 +354,7 @@ int gate_leased(int k, uint8_t uuid[16])
     gate_ready();
     if (k >= 0 && k < grant.devices)
         memcpy(uuid, grant.uuid[k], 16);
-    return grant.devices;
+    return grant.named ? grant.devices : -1;
 }
 
 static void wait_word(uint32_t is, int ms)

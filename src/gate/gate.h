@@ -24,7 +24,8 @@
  *
  * Lines are at most GATE_LINE_MAX bytes with their end, and a line whose first
  * word is not known is passed over, as are words after those above: versions one
- * apart work together.  Version 1 had "open" alone.
+ * apart work together.  A limit or a device that makes no sense is no memory and
+ * no device.  Version 1 had "open" alone.
  *
  * When the lease is suspended, a process that wants its device connects again,
  * says

@@ -392,7 +392,18 @@ def older(d):
     equal(g.hear(), "0", "which opens")
     g.end()
 
-    for grant in ("x" * 4096, "page\nmemory x\ndevice GPU-1\n\n \nready\nopen\n"):
+    w.runner.grant = "device GPU-1\nopen\n"
+    g = w.guest("dlsym")
+    equal([g.ask("init"), g.ask("count")], ["0", "0 0"],
+          "a device that makes no sense is none, and not all")
+    g.end()
+    for limit in ("x", "", "-1", "99999999999999999999", "0"):
+        w.runner.grant = f"memory {limit}\nopen\n"
+        g = w.guest("dlsym")
+        equal([g.ask("init"), g.ask("use"), g.ask("alloc 4096")],
+              ["0", "0", "2"], f"a limit of '{limit}' is no memory")
+        g.end()
+    for grant in ("x" * 4096, "page\n\n \nready\nopen\n"):
         w.runner.grant = grant
         g = w.guest("dlsym", WEIR_GATE_WAIT_MS="300")
         equal([g.ask("init"), g.ask("use")], ["0", "0"],

@@ -166,7 +166,7 @@ static bool reserve(CUdevice dev, uint64_t n)
     bool reaped = false;
 
     for (;;) {
-        if (limit && (n > limit || old > limit - n)) {
+        if (n > limit || old > limit - n) {
             if (reaped)
                 return false;
             reaped = true;

@@ -193,7 +193,7 @@ CUresult cuMemGetInfo_v2(size_t *left, size_t *total)
     gate_count(GATE_OTHER);
     rc = REAL(cuMemGetInfo_v2)(left, total);
     limit = gate_limit();
-    if (rc || !limit || REAL_AS(dev_fn, cuCtxGetDevice)(&dev))
+    if (rc || limit == UINT64_MAX || REAL_AS(dev_fn, cuCtxGetDevice)(&dev))
         return rc;
     used = limit_used(dev);
     used = used < limit ? used : limit;
@@ -211,7 +211,7 @@ CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice dev)
     gate_pass();
     gate_ready();
     rc = REAL(cuDeviceTotalMem_v2)(n, dev);
-    if (rc == CUDA_SUCCESS && gate_limit() && *n > gate_limit())
+    if (rc == CUDA_SUCCESS && *n > gate_limit())
         *n = gate_limit();
     return rc;
 }
