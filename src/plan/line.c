@@ -678,15 +678,19 @@ static void stand_back(struct plan *p, struct queue *q, bool fits)
     }
 }
 
-/* In a large pool a search in vain is not repeated for a while, unless
+/* In a large pool a search in vain is not repeated for a while, but where
  * somebody may newly give way; on an item's own node not before that at all.
  */
 static bool make_room(struct plan *p, struct queue *q,
                       struct plan_decision *ret)
 {
+    uint32_t chance = q->chance;
+
+    q->chance = 0;
     if (p->pool->live > ROOM_NODES && p->now_ms < q->search_ms)
-        return false;
-    if (room_for(p, keyed_top(&q->items), ret))
+        return chance > 0 && p->nodes[chance - 1] &&
+               room_for(p, keyed_top(&q->items), p->nodes[chance - 1], ret);
+    if (room_for(p, keyed_top(&q->items), NULL, ret))
         return true;
     q->search_ms = q->bound ? UINT64_MAX : p->now_ms + VAIN_MS;
     return false;

@@ -52,6 +52,7 @@ struct queue {
     struct queue *twin;                /* the next of its row; bound: none */
     uint32_t *links;                   /* PARKED_BOUND: where, at each node */
     uint64_t search_ms;                /* no search for room before */
+    uint32_t chance;                   /* but on that node: its index + 1, or 0 */
 };
 
 struct row {

@@ -432,8 +432,11 @@ void room_init(struct plan *p);
 void room_free(struct plan *p);
 /* The next thing to do for those whom room is made for, or false. */
 bool room_next(struct plan *p, struct plan_decision *ret);
-/* The first eviction that lets it start, or false. */
-bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret);
+/* The first eviction that lets it start, or false; `only`: on that node, or
+ * NULL.
+ */
+bool room_for(struct plan *p, struct plan_item *i, struct plan_node *only,
+              struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
 /* May v be made to go for i? */
 bool room_may_go(const struct plan *p, const struct plan_item *i,

@@ -691,12 +691,13 @@ bool room_next(struct plan *p, struct plan_decision *ret)
     return false;
 }
 
-bool room_for(struct plan *p, struct plan_item *i, struct plan_decision *ret)
+bool room_for(struct plan *p, struct plan_item *i, struct plan_node *only,
+              struct plan_decision *ret)
 {
     if (room_claim(p, i))
         return false;
     room_claim_free(p->rooms->draft);
-    p->rooms->draft = room_search(p, i);
+    p->rooms->draft = only ? room_search_on(p, i, only) : room_search(p, i);
     if (!p->rooms->draft)
         return false;
     evict(i, &p->rooms->draft->victims[0], ret);

@@ -66,6 +66,9 @@ struct rooms {
  * victim, or NULL.  Changes nothing.
  */
 struct claim *room_search(struct plan *p, struct plan_item *i);
+/* ... on that node: one of one rank. */
+struct claim *room_search_on(struct plan *p, struct plan_item *i,
+                             struct plan_node *n);
 /* The claim of the item, or NULL. */
 struct claim *room_claim(const struct plan *p, const struct plan_item *i);
 void room_claim_free(struct claim *c);             /* NULL is fine */

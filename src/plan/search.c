@@ -761,3 +761,11 @@ struct claim *room_search(struct plan *p, struct plan_item *i)
     }
     return place_bound(i) ? search_own(p, i, &ask) : search_some(p, i, &ask);
 }
+
+struct claim *room_search_on(struct plan *p, struct plan_item *i,
+                             struct plan_node *n)
+{
+    struct ask ask = victim_ask(p, i);
+
+    return could_be(&ask, n) ? search_in(p, i, &ask, &n, 1, false) : NULL;
+}

@@ -327,9 +327,17 @@ void line_tenant(struct plan *p, struct plan_tenant *t)
 
 /* ---- somebody may newly give way ---- */
 
-static void give_chance(struct plan *p, struct queue *q)
+/* Where a search was in vain of late, only what is new is looked at. */
+static void give_chance(struct plan *p, struct queue *q,
+                        const struct plan_item *i)
 {
-    q->search_ms = 0;
+    uint32_t node = i->places[0].node->index + 1;
+
+    if (q->shape->simple && !q->bound && p->now_ms < q->search_ms &&
+        (q->chance == 0 || q->chance == node))
+        q->chance = node;
+    else
+        q->search_ms = 0;
     line_unpark(p, q);
 }
 
@@ -369,7 +377,7 @@ static bool wake_bench(struct plan *p, const struct bench *b,
 
         if (q && may_ask(p, c, &b->first[k], false) &&
             room_may_go(p, keyed_top(&q->items), c->item)) {
-            give_chance(p, q);
+            give_chance(p, q, c->item);
             any = true;
         }
     }
@@ -425,7 +433,7 @@ static void wake_beside(struct plan *p, const struct chance *c)
             best = b;
     }
     if (best)
-        give_chance(p, best->queue);
+        give_chance(p, best->queue, c->item);
 }
 
 void line_chance(struct plan *p, struct plan_item *i)
@@ -446,5 +454,5 @@ void line_chance(struct plan *p, struct plan_item *i)
         for (struct queue *q = p->shapes[k]->queues; q; q = q->next)
             if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
                 room_may_go(p, keyed_top(&q->items), i))
-                give_chance(p, q);
+                give_chance(p, q, i);
 }
