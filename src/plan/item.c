@@ -630,7 +630,7 @@ void plan_leaving(struct plan *p, struct plan_item *i,
 
     if (i->state != ITEM_RUNNING)
         return;
-    room_leaving(p, i, claimant);
+    beside |= room_leaving(p, i, claimant);
     room_running(p, i, false);
     i->state = ITEM_LEAVING;
     for (uint32_t k = 0; k < i->nplaces; k++)

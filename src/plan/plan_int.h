@@ -443,8 +443,10 @@ bool room_may_go(const struct plan *p, const struct plan_item *i,
                  struct plan_item *v);
 void room_moved(struct plan *p, struct plan_item *i, uint8_t was); /* its level */
 void room_node_gone(struct plan *p, const struct plan_node *n); /* no claim on it */
-/* Told to leave, for that one; comes before its state changes. */
-void room_leaving(struct plan *p, struct plan_item *v,
+/* Told to leave, for that one; comes before its state changes.  Returns whether
+ * what is claimed now is where others leave.
+ */
+bool room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant);
 void room_gone(struct plan *p, struct plan_item *v);     /* off its places */
 /* It gives up that place, and stays on the others. */

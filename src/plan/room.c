@@ -314,23 +314,30 @@ static struct claim *make_claim(struct plan *p, struct plan_item *claimant,
     return c;
 }
 
-void room_leaving(struct plan *p, struct plan_item *v,
+bool room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant)
 {
+    bool left = false;
     struct claim *c;
 
     if (!claimant || !item_waits(claimant))
-        return;
+        return false;
     c = room_claim(p, claimant);
     if (!c) {
         c = make_claim(p, claimant, v);
         add_claim(p, c);
-        for (uint32_t k = 0; k < c->nvictims; k++)
-            if (c->victims[k].moves)
-                add_claim(p, claim_alone(c->victims[k].item,
-                                         &c->victims[k].to, 1));
+        left = pool_left(c->places, c->nplaces);
+        for (uint32_t k = 0; k < c->nvictims; k++) {
+            const struct plan_place *to = &c->victims[k].to;
+
+            if (!c->victims[k].moves)
+                continue;
+            add_claim(p, claim_alone(c->victims[k].item, to, 1));
+            left |= pool_left(to, 1);
+        }
     }
     v->claimant = claimant;
+    return left;
 }
 
 /* The victim is off its places, or over; more than one may count on it. */
