@@ -440,6 +440,7 @@ void plan_reprioritise(struct plan *p, struct plan_item *i, int priority)
     i->priority = (int16_t) priority;
     if (item_waits(i))
         line_add(p, i);
+    promise_moved(p, i);
     if (i->state == ITEM_RUNNING) {
         room_running(p, i, true);
         line_chance(p, i);

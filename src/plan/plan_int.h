@@ -421,6 +421,8 @@ bool promise_keeps(const struct plan *p, const struct plan_item *i,
 /* Reserve for it; true: something was. */
 bool promise_for(struct plan *p, struct plan_item *i);
 void promise_drop(struct plan *p, struct plan_item *i);
+/* Its priority is another one, and with that whom its promise binds. */
+void promise_moved(struct plan *p, const struct plan_item *i);
 /* Is the node kept from the item by somebody's reservation or a window? */
 bool promise_bars(struct plan *p, const struct plan_item *i,
                   const struct plan_node *n);

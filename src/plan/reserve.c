@@ -520,6 +520,12 @@ static void say_left(struct plan *p, const struct plan_place *places,
             line_room(p, places[k].node);
 }
 
+void promise_moved(struct plan *p, const struct plan_item *i)
+{
+    if (i->reserved)
+        say_left(p, i->reserved->places, i->reserved->nplaces);
+}
+
 /* The same promise at a later time. */
 static void put_off(struct plan *p, struct reservation *r)
 {

@@ -107,6 +107,20 @@ static struct plan_item *come_late(struct bed *b, unsigned reserved,
     return run_one(b, 1000, "hour");
 }
 
+/* The one that was promised the places counts for less than it did. */
+static void test_demoted(void)
+{
+    struct bed bed, *b = &bed;
+    struct blocked at;
+    struct plan_item *lasts = come_late(b, 1, &at);
+
+    ok(!bed_runs(lasts) && at.waits->reserved, "the promise binds its equals");
+    plan_reprioritise(b->p, at.waits, -1);
+    bed_run(b);
+    ok(bed_runs(lasts), "and nobody who has come to be above it");
+    plan_free(b->p);
+}
+
 static void test_none(void)
 {
     struct bed bed, *b = &bed;
@@ -362,6 +376,7 @@ int main(void)
     test_backfill();
     test_gang_ends();
     test_priority();
+    test_demoted();
     test_none();
     test_dropped();
     test_starvation();
