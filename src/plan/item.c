@@ -520,7 +520,7 @@ void item_shrink(struct plan *p, struct plan_item *i)
 {
     struct shape *s;
 
-    if (i->shape->simple)
+    if (i->shape->simple && !i->shape->alone)
         return;
     s = shape_of(p, i->shape, i->places, i->nplaces);
     if (s == i->shape) {

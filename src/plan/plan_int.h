@@ -72,6 +72,8 @@ struct shape {
     uint32_t *by_size;                 /* parts: the hardest to place first */
     enum plan_near near;
     bool one_pool;
+    bool settled;                      /* of the suspended: some rank has no
+                                          device, and waits for no home */
     uint32_t ranks;                    /* least, of all parts */
     uint64_t gpu_milli, cpu_milli, memory;     /* least, of all ranks */
     bool simple;                       /* one part, one rank */
@@ -221,7 +223,7 @@ struct plan_item {
     struct stage *stage;               /* where it stands ready, or NULL */
     struct reservation *reserved;      /* for it, or NULL */
     struct shape *whole;               /* suspended: what it began with, if it
-                                          goes on with other ranks; or NULL */
+                                          goes on as another one; or NULL */
     struct plan_item *next, *prev;     /* in plan.all */
 };
 
@@ -291,7 +293,7 @@ bool pool_left(const struct plan_place *places, uint32_t n);
 
 /* shape.c */
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);
-/* ... with exactly these ranks, no more and no fewer of any part. */
+/* ... with exactly these ranks, no more and no fewer of any part, to go on. */
 struct shape *shape_of(struct plan *p, const struct shape *s,
                        const struct plan_place *places, uint32_t n);
 void shape_put(struct plan *p, struct shape *s);
@@ -540,7 +542,8 @@ uint8_t item_promoted(const struct plan *p, const struct plan_item *i);
  */
 void item_follow(struct plan *p, struct plan_item *i);
 /* It is suspended and goes on with the ranks that it has, not with those that
- * it began with: some may have ended, and an elastic one may have had more.
+ * it began with: some may have ended, and an elastic one may have had more.  One
+ * without a device goes on where it can.
  */
 void item_shrink(struct plan *p, struct plan_item *i);
 /* Bytes that the rank leaves in the node's memory when it is suspended. */

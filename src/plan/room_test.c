@@ -607,8 +607,34 @@ static void test_leaving_closed(void)
     plan_free(b->p);
 }
 
+/* Suspended where there were no other CPUs; then there are some elsewhere, and
+ * its state cannot go there.
+ */
+static void test_no_home(bool roams)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *i, *next;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, roams);
+    i = BED(.cpus = 64);
+    bed_run(b);
+    ok(bed_runs(i), "it starts on CPUs that a device may want");
+    plan_leaving(b->p, i, NULL);
+    plan_left(b->p, i, true, 0);
+    (void) bed_node_in(b, "other", "m", 0, true, roams);
+    next = BED(.cpus = 64);
+    bed_run(b);
+    ok(bed_runs(i) && i->places[0].node->ndevices == 1,
+       "it goes on there, though others would wait for CPUs elsewhere");
+    ok(bed_runs(next) && next->places[0].node->ndevices == 0, "as one does");
+    plan_free(b->p);
+}
+
 int main(void)
 {
+    test_no_home(false);
+    test_no_home(true);
     test_leaving_closed();
     test_claim_off();
     test_quota_of_several();

@@ -238,7 +238,8 @@ static bool has_home(const struct plan *p, const struct part *q)
 
 /* Where there are CPUs that no device needs, work without a device waits for
  * those: as long as nothing is known of work with devices, on nodes that have
- * none.  Where there are no such CPUs it takes what it finds.
+ * none.  Where there are no such CPUs it takes what it finds, and so does one
+ * that was suspended: they may be where its state cannot go.
  */
 bool score_keeps(const struct plan *p, const struct plan_node *n,
                  const struct part *part, uint64_t alone)

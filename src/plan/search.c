@@ -318,8 +318,8 @@ static bool enough(const struct hunt *s, const struct paper_node *at,
     return milli >= q->need.gpu_milli && cpu >= (int64_t) q->need.cpu_milli;
 }
 
-/* Is there memory for the state that it leaves on its other nodes, where earlier
- * ranks may have been given what was free?
+/* Is there memory for the state that it leaves on its other nodes, where
+ * earlier ranks may have been given what was free?
  */
 static bool leaves_enough(const struct hunt *s, const struct plan_item *v,
                           const struct paper_node *but)

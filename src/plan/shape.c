@@ -30,13 +30,13 @@ static uint64_t mix_texts(uint64_t h, const char *const *list, uint32_t n)
 }
 
 /* What is to be interned: `had`: with exactly so many ranks of each part, or
- * none at all; NULL: as the parts say.
+ * none at all; NULL: as the parts say.  `settled`: see struct shape.
  */
 struct wanted {
     const struct plan_part *parts;
     uint32_t nparts;
     enum plan_near near;
-    bool one_pool;
+    bool one_pool, settled;
     const uint32_t *had;
 };
 
@@ -57,7 +57,7 @@ static uint32_t most(const struct wanted *w, uint32_t k)
 
 static uint64_t hash_of(const struct wanted *w)
 {
-    uint64_t h = mix(w->near, w->one_pool);
+    uint64_t h = mix(mix(w->near, w->one_pool), w->settled);
 
     for (uint32_t k = 0; k < w->nparts; k++) {
         const struct plan_need *n = &w->parts[k].need;
@@ -92,7 +92,7 @@ static bool same_need(const struct plan_need *a, const struct plan_need *b)
 static bool same(const struct shape *s, const struct wanted *w)
 {
     if (s->nparts != w->nparts || s->near != w->near ||
-        s->one_pool != w->one_pool)
+        s->one_pool != w->one_pool || s->settled != w->settled)
         return false;
     for (uint32_t k = 0; k < s->nparts; k++)
         if (s->parts[k].count != least(w, k) ||
@@ -230,7 +230,8 @@ static void link_shape(struct plan *p, struct shape *s)
 }
 
 /* Where all have to be in one pool, those without a device go where the others
- * go: there is no home to wait for.
+ * go, and who was suspended goes where its state can: there is no home to wait
+ * for.
  */
 static void set_homes(struct shape *s)
 {
@@ -247,7 +248,7 @@ static void set_homes(struct shape *s)
         if (q->need.memory > all.memory)
             all.memory = q->need.memory;
     }
-    if (s->one_pool && s->ranks > 1)
+    if ((s->one_pool && s->ranks > 1) || s->settled)
         all.ranks = UINT32_MAX;
     for (uint32_t k = 0; k < s->nparts; k++)
         if (s->parts[k].home)
@@ -303,6 +304,7 @@ static struct shape *make(struct plan *p, const struct wanted *w,
     s->parts = mem_array(s->nparts, sizeof *s->parts);
     s->near = w->near;
     s->one_pool = w->one_pool;
+    s->settled = w->settled;
     for (uint32_t k = 0; k < s->nparts; k++) {
         struct part *q = &s->parts[k];
 
@@ -362,7 +364,7 @@ static struct shape *intern(struct plan *p, const struct wanted *w)
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec)
 {
     return intern(p, &(struct wanted) {
-        spec->parts, spec->nparts, spec->near, spec->one_pool, NULL,
+        spec->parts, spec->nparts, spec->near, spec->one_pool, false, NULL,
     });
 }
 
@@ -377,7 +379,7 @@ struct shape *shape_of(struct plan *p, const struct shape *s,
     for (uint32_t k = 0; k < n; k++)
         had[places[k].part]++;
     return intern(p, &(struct wanted) {
-        parts, s->nparts, s->near, s->one_pool, had,
+        parts, s->nparts, s->near, s->one_pool, s->alone, had,
     });
 }
 
