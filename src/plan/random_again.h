@@ -340,10 +340,19 @@ static void leaving_again(struct world *w, struct again *a)
 /* Who stands ready is told.  When ends were guessed, and since when one does,
  * is of the time when that was: more has been learned since.
  */
+/* All nodes are looked at; what is due there is told after that. */
+static void touch_again(const struct world *w, const struct again *a)
+{
+    for (unsigned k = 0; k < w->size.nodes; k++)
+        if (a->nodes[k])
+            stage_node(a->q, a->nodes[k]);
+}
+
 static void stages_again(struct world *w, struct again *a, bool told)
 {
     struct stager *g = a->q->stager;
 
+    touch_again(w, a);
     for (unsigned k = 0; k < w->size.items; k++) {
         const struct plan_item *i = w->items[k].i;
         const struct stage *s = i ? i->stage : NULL;
@@ -372,8 +381,6 @@ static void stages_again(struct world *w, struct again *a, bool told)
             keyed_set(&g->looks, j,
                       w->p->stager->looks.list[i->look_slot - 1].key[0],
                       j->order);
-        for (uint32_t r = 0; r < j->nplaces; r++)
-            stage_node(a->q, j->places[r].node);
     }
 }
 
