@@ -59,7 +59,7 @@ enum {
 #pragma GCC visibility pop
 
 /* lookup.c: the driver's own function, looked for at the first call; one that
- * says "stub library" where there is none.
+ * returns CUDA_ERROR_STUB_LIBRARY where there is none.
  */
 void *gate_real_of(int id);
 #define REAL(name) ((__typeof__(&name)) gate_real_of(ID_##name))

@@ -11,7 +11,7 @@
  * library is preloaded.  One that looks names up by dlsym or cuGetProcAddress
  * gets ours where the answer is the driver's own: an answer of somebody else is
  * left alone.  The driver is never loaded from here; a process that has none
- * gets "stub library" from whatever it calls.
+ * gets CUDA_ERROR_STUB_LIBRARY from whatever it calls.
  *
  * The loader's functions moved from libdl to libc in glibc 2.34, and a program
  * may load libdl late: they are looked for when they are needed.
