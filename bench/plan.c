@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* bench-plan - what a decision costs: one JSON object a line.
  *
@@ -26,6 +28,9 @@
  *   never     "no such device": the verdict over all nodes
  *   reclaim   1,000 full nodes, and one device for a tenant within its quota:
  *             until the victim is named
+ *
+ * The kernel is asked for huge pages for the heap, as glibc does for any program
+ * with GLIBC_TUNABLES=glibc.malloc.hugetlb=1; --small-pages: it is not.
  *
  * Two models with ratings and prices, fractions, whole devices, gangs, elastic
  * gangs and work without a device, tenants in a tree with weights and quotas,
@@ -47,7 +52,7 @@ static const uint64_t BEGIN_MS = UINT64_C(365) * 86400000;
 struct conf {
     uint64_t devices, waiting;         /* 0: the whole table */
     uint64_t decisions, seconds;
-    bool quick;
+    bool quick, small_pages;
 };
 
 struct bench {
@@ -535,9 +540,29 @@ static void table(const struct conf *c)
                 steady(c, devices[d], waiting[w]);
 }
 
+/* The heap grows by so much at once, in one piece that the kernel is told about;
+ * what is not touched takes no memory.  It is a wish: small pages do as well.
+ */
+static void want_huge_pages(void)
+{
+    enum { HUGE_PAGE = 2 << 20, GROWS = 512 << 20, IN_HEAP = 32 << 20 };
+    uintptr_t from, to;
+    void *p;
+
+    (void) mallopt(M_MMAP_THRESHOLD, IN_HEAP);
+    (void) mallopt(M_TOP_PAD, GROWS);
+    p = mem_new(HUGE_PAGE);            /* more than is left: it grows */
+    from = ((uintptr_t) p + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    to = (uintptr_t) sbrk(0);
+    if (from < to && to - from <= GROWS + 2 * (uintptr_t) HUGE_PAGE)
+        (void) madvise((char *) p + (from - (uintptr_t) p), to - from,
+                       MADV_HUGEPAGE);
+    free(p);
+}
+
 static const char help[] =
     "Usage: bench-plan [--devices N --waiting N] [--decisions N]\n"
-    "                  [--seconds S] [--quick]\n";
+    "                  [--seconds S] [--quick] [--small-pages]\n";
 
 int main(int argc, char **argv)
 {
@@ -547,6 +572,7 @@ int main(int argc, char **argv)
         { "decisions", required_argument, NULL, 'n' },
         { "seconds", required_argument, NULL, 's' },
         { "quick", no_argument, NULL, 'q' },
+        { "small-pages", no_argument, NULL, 'p' },
         { 0 },
     };
     struct conf c = { .decisions = 200000, .seconds = 10 };
@@ -559,9 +585,12 @@ int main(int argc, char **argv)
         case 'n': c.decisions = strtoull(optarg, NULL, 10); break;
         case 's': c.seconds = strtoull(optarg, NULL, 10); break;
         case 'q': c.quick = true; break;
+        case 'p': c.small_pages = true; break;
         default: (void) fputs(help, stderr); return 2;
         }
     }
+    if (!c.small_pages)
+        want_huge_pages();
     if (c.devices) {
         steady(&c, c.devices, c.waiting);
         return 0;

@@ -79,7 +79,8 @@ static inline struct plan_item *bed_add(struct bed *b, struct bed_item i)
 
     return plan_add(b->p, &(struct plan_item_spec) {
         .tenant = i.t ? i.t : b->t, .priority = i.priority, .parts = parts,
-        .nparts = i.beside ? 2 : 1, .one_pool = i.one_pool, .yield = i.yield, .ready_ms = plan_now(b->p),
+        .nparts = i.beside ? 2 : 1, .one_pool = i.one_pool,
+        .yield = i.yield, .ready_ms = plan_now(b->p),
         .order = ++b->order, .below_ms = i.below_ms, .bytes = 1,
         .deadline_ms = i.deadline_ms, .had_work = i.had_work,
         .had_ms = i.had_ms,

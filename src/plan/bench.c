@@ -83,6 +83,7 @@ void line_bench_put(struct line *l, struct bench *bench)
     keyed_free(&bench->queues);
     free(bench->rows);
     free(bench->first);
+    free(bench->shapes);
     free(bench);
     put_band(l, band);
 }

@@ -67,25 +67,8 @@ static bool pays(const struct hope *h, double wait_ms, double rating)
     return h->here_ms > (1 - h->p->policy.burst_margin) * there;
 }
 
-/* What it has before it, on average and not in the middle: the few that run
- * for long gain most.  0: nothing is known of its like.
- */
-static double expect_ms(const struct plan *p, const struct plan_item *i)
-{
-    static const double quantiles[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
-    enum { N = array_size(quantiles) };
-    uint64_t ms[N];
-    double sum = 0;
-
-    if (predict_quantiles(p->predict, &i->sig, i->run_ms,
-                          (double) i->progress, quantiles, N, ms) == 0)
-        return 0;
-    for (size_t k = 0; k < N; k++)
-        sum += (double) ms[k] - (double) i->run_ms;
-    return fmax(sum / (double) N, 0);
-}
-
-/* How long it runs, and until when it would wait for the best device there is;
+/* How long it runs, on average and not in the middle, as the few that run for
+ * long gain most; and until when it would wait for the best device there is;
  * false: not at all.
  */
 static bool look_at(struct hope *h, double best)
@@ -94,7 +77,9 @@ static bool look_at(struct hope *h, double best)
     uint64_t over = i->since_ms + h->p->policy.patience_ms;
     double keep = 1 - h->p->policy.burst_margin, most = HUGE_VAL;
 
-    h->left_ms = over > h->p->now_ms ? expect_ms(h->p, i) : 0;
+    h->left_ms = over <= h->p->now_ms ? 0 :
+                 predict_ahead(h->p->predict, &i->sig, i->run_ms,
+                               (double) i->progress);
     if (h->left_ms <= 0)
         return false;
     h->here_ms = h->left_ms / score_rating(h->p, h->here);
@@ -157,6 +142,12 @@ static uint64_t better_than(const struct plan *p, uint16_t here)
         if (score_better(p, (uint16_t) m, here))
             bits |= UINT64_C(1) << (m < MODELS_LAST ? m : MODELS_LAST);
     return bits;
+}
+
+static bool is_better(const struct hope *h, uint16_t model)
+{
+    return model < MODELS_LAST ? h->better >> model & 1
+                               : score_better(h->p, model, h->here);
 }
 
 /* The first open nodes of each family that has a better device. */
@@ -299,6 +290,7 @@ static int by_at(const void *va, const void *vb)
 static void add_ends(const struct plan *p, const struct plan_node *n,
                      uint16_t number, struct soon *s)
 {
+    pool_fetch(n);
     for (uint32_t k = 0; k < n->nitems; k++) {
         const struct plan_item *o = n->items[k];
         const struct plan_place *at = o->places;
@@ -355,7 +347,7 @@ static bool ends_in_time(const struct hope *h, const struct soon *s,
 
         if (e->at_ms > h->until_ms)
             return false;
-        if (!score_better(h->p, e->model, h->here))
+        if (!is_better(h, e->model))
             continue;
         left[e->node] += e->milli;
         if (left[e->node] < own)

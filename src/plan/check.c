@@ -98,8 +98,19 @@ static int check_runner(struct check *c, const struct plan_item *i)
     return add_places(c, i);
 }
 
+static bool is_tied(const struct plan_item *i)
+{
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (!i->places[k].node->roams)
+            return true;
+    return false;
+}
+
 static int check_item(struct check *c, const struct plan_item *i)
 {
+    if (i->nplaces > 0 && i->tied != is_tied(i))
+        return err_set(c->err, EPROTO, "item %ju: tied is %d",
+                       (uintmax_t) i->order, i->tied);
     c->nitems++;
     c->ntimers += i->timer_slot > 0;
     c->refs[i->shape->index]++;
@@ -183,7 +194,7 @@ static void add_promises(struct check *c)
     for (const struct window *w = p->promises->windows; w; w = w->next)
         for (uint32_t k = 0; k < w->nnodes; k++)
             c->held[w->nodes[k]->index].promised++;
-    for (const struct claim *r = p->rooms->claims; r; r = r->next) {
+    for (const struct plan_claim *r = p->rooms->claims; r; r = r->next) {
         promised_at(c, r->places, r->nplaces);
         for (uint32_t k = 0; k < r->nvictims; k++)
             if (r->victims[k].how == YIELD_SUSPEND)
@@ -307,10 +318,11 @@ static bool has_bit(const struct bits *b, uint32_t at)
            (b->groups[at / 4096] >> at / 64 % 64 & 1);
 }
 
-static int check_bits(struct check *c, const struct family *f,
-                      const struct bits *b, uint32_t row, uint32_t cpu,
-                      bool whole)
+static int check_bits(struct check *c, const struct family *f, uint32_t row,
+                      uint32_t cpu, bool whole)
 {
+    const struct bits *b = whole ? &f->whole[row][cpu] : &f->part[row][cpu];
+    uint8_t any = whole ? f->any_whole[row] : f->any_part[row];
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < f->nnodes; k++) {
@@ -328,7 +340,7 @@ static int check_bits(struct check *c, const struct family *f,
             return err_set(c->err, EPROTO, "node %s: bucket %s %u, %u",
                            n->name, whole ? "whole" : "part", row, cpu);
     }
-    if (count != b->count)
+    if (count != b->count || (any >> cpu & 1) != (count > 0))
         return err_set(c->err, EPROTO, "bucket %u, %u has %u and not %u", row,
                        cpu, b->count, count);
     return 0;
@@ -344,9 +356,9 @@ static int check_families(struct check *c)
 
         for (uint32_t cpu = 0; !f->stale && cpu < POOL_CPU; cpu++) {
             for (uint32_t w = 0; w < POOL_WHOLE && rc == 0; w++)
-                rc = check_bits(c, f, &f->whole[w][cpu], w, cpu, true);
+                rc = check_bits(c, f, w, cpu, true);
             for (uint32_t q = 0; q < POOL_PART && rc == 0; q++)
-                rc = check_bits(c, f, &f->part[q][cpu], q, cpu, false);
+                rc = check_bits(c, f, q, cpu, false);
         }
         if (rc < 0)
             return rc;
@@ -355,6 +367,20 @@ static int check_families(struct check *c)
 }
 
 /* ---- shapes and tenants ---- */
+
+/* Who is said to fit somewhere, on nodes as they are, does. */
+static int check_somewhere(struct check *c, const struct shape *s)
+{
+    if (s->somewhere_at == 0 || s->somewhere_at != c->p->pool->stamps)
+        return 0;
+    for (uint32_t k = 0; k < c->p->nnodes; k++) {
+        const struct plan_node *n = c->p->nodes[k];
+
+        if (n && place_fits(c->p, n, &s->parts[0], n->parked, false))
+            return 0;
+    }
+    return err_set(c->err, EPROTO, "shape %u fits nowhere", s->index);
+}
 
 /* Who is said to fit nowhere fits at most where room was made since. */
 static int check_nowhere(struct check *c, const struct shape *s)
@@ -391,7 +417,7 @@ static int check_shapes(struct check *c)
             return err_set(c->err, EPROTO, "shape %u: %u items, %u wait; "
                            "kept are %u, %u", k, c->refs[k], c->waiting[k],
                            s->refs, s->waiting);
-        if (check_nowhere(c, s) < 0)
+        if (check_nowhere(c, s) < 0 || check_somewhere(c, s) < 0)
             return -EPROTO;
     }
     return 0;
@@ -458,6 +484,17 @@ static int check_bench(struct check *c, const struct bench *b)
     return 0;
 }
 
+static uint32_t count_denials(const struct shape *s)
+{
+    const struct queue *before = NULL;
+    uint32_t count = 0;
+
+    for (const struct queue *q = s->denials; q; before = q, q = q->later)
+        count += q->shape == s && q->parked == PARKED_DENIED &&
+                 q->sooner == before;
+    return count;
+}
+
 /* Of the shape's queues, and of all: those kept from room, and those who hope. */
 static int check_queues(struct check *c)
 {
@@ -479,7 +516,8 @@ static int check_queues(struct check *c)
                                    "queue", (uintmax_t) i->order);
             }
         }
-        if (denied != s->denied || hoping != s->hoping)
+        if (denied != s->denied || hoping != s->hoping ||
+            count_denials(s) != denied + hoping)
             return err_set(c->err, EPROTO, "shape %u: %u queues are denied "
                            "room and %u hope; kept are %u, %u", k, denied,
                            hoping, s->denied, s->hoping);
@@ -531,6 +569,10 @@ static int check_all(struct check *c)
         rc = meter_check(c->p, c->err);
     if (rc == 0)
         rc = stage_check(c->p, c->err);
+    if (rc == 0)
+        rc = vain_check(c->p, c->err);
+    if (rc == 0)
+        rc = scored_check(c->p, c->err);
     return rc;
 }
 

@@ -1,8 +1,11 @@
 #include "plan/cost.h"
 
+#include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 
 /* A line through what was measured, bytes to milliseconds, of the last MEMORY
@@ -59,6 +62,17 @@ double suspend_cost_ms(const struct plan *p, const struct plan_item *v)
     return most >= 0 ? most : p->policy.suspend_cost_s * 1000;
 }
 
+static struct cost *cost_of(struct plan *p, uint16_t model)
+{
+    if (p->ncosts < p->nmodels) {
+        p->costs = mem_grow(p->costs, p->nmodels, sizeof(*p->costs));
+        for (uint32_t k = p->ncosts; k < p->nmodels; k++)
+            p->costs[k] = (struct cost) { 0 };
+        p->ncosts = p->nmodels;
+    }
+    return &p->costs[model];
+}
+
 void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms)
 {
     const struct device *d;
@@ -69,12 +83,51 @@ void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms)
     if (!i->resumes || !d)
         return;
     i->resumes = false;
-    if (p->ncosts < p->nmodels) {
-        p->costs = mem_grow(p->costs, p->nmodels, sizeof(*p->costs));
-        for (uint32_t k = p->ncosts; k < p->nmodels; k++)
-            p->costs[k] = (struct cost) { 0 };
-        p->ncosts = p->nmodels;
-    }
-    cost_learn(&p->costs[d->model], item_bytes(i, &i->places[0]),
+    cost_learn(cost_of(p, d->model), item_bytes(i, &i->places[0]),
                i->off_ms + cost_ms);
+}
+
+void plan_set_bytes(struct plan_item *i, uint64_t bytes)
+{
+    assert(i->state != ITEM_SUSPENDED);
+    i->bytes = bytes;
+}
+
+/* ---- rows ---- */
+
+int plan_costs(const struct plan *p, plan_cost_f cb, void *arg)
+{
+    int rc = 0;
+
+    for (uint32_t k = 0; k < p->ncosts && rc == 0; k++) {
+        const struct cost *c = &p->costs[k];
+        autojson json_t *row = NULL;
+
+        if (c->rounds == 0)
+            continue;
+        row = json_pack("{s:I,s:f,s:f,s:f,s:f}", "rounds",
+                        (json_int_t) c->rounds, "bytes", c->bytes, "ms", c->ms,
+                        "spread", c->spread, "along", c->along);
+        rc = cb(p->models[k], row, arg);
+    }
+    return rc;
+}
+
+int plan_cost_load(struct plan *p, const char *model, const json_t *row,
+                   struct err *err)
+{
+    struct cost c = {
+        .rounds = (uint32_t) json_get_u64(row, "rounds", 0),
+        .bytes = json_get_number(row, "bytes"),
+        .ms = json_get_number(row, "ms"),
+        .spread = json_get_number(row, "spread"),
+        .along = json_get_number(row, "along"),
+    };
+
+    if (c.rounds == 0 || c.rounds > MEMORY || !(c.bytes >= 0) ||
+        !(c.ms >= 0) || !(c.spread >= 0))
+        return err_set(err, EINVAL, "what suspending costs on '%s' is no "
+                       "cost", model);
+    *cost_of(p, pool_model(p, model)) = c;
+    return 0;
 }

@@ -6,7 +6,7 @@
  *
  * Each model of device has what a round took: a part that comes with every one,
  * and a part for each byte.  Until a round was measured there, the policy's
- * number counts.  Kept in memory only: a plan made anew learns it again.
+ * number counts.  plan_costs and plan_cost_load keep it across restarts.
  */
 struct cost {                          /* of one model */
     uint32_t rounds;                   /* measured */

@@ -22,11 +22,24 @@ uint32_t line_position(struct plan *p, const struct plan_item *i)
 }
 
 /* Somebody of the shape may start, as far as its tenant is concerned. */
-static const struct plan_item *wants(const struct shape *s)
+static bool wants(const struct shape *s)
 {
     for (const struct queue *q = s->queues; q; q = q->next)
         if (!tenant_barred(q->tenant, s->gpu_milli))
-            return keyed_top(&q->items);
+            return true;
+    return false;
+}
+
+/* ... one that may do so anywhere; or NULL.  Who goes on where its state is has
+ * looked there itself, and what it found is not kept.
+ */
+static const struct plan_item *wants_any(const struct shape *s)
+{
+    for (uint32_t k = 0; k < s->nrows; k++)
+        for (uint32_t l = 0; l < ROW_LEVELS; l++)
+            for (const struct queue *q = s->rows[k]->all[l]; q; q = q->twin)
+                if (!tenant_barred(q->tenant, s->gpu_milli))
+                    return keyed_top(&q->items);
     return NULL;
 }
 
@@ -37,8 +50,8 @@ static bool may_look(const struct shape *s)
 {
     if (s->open || s->denied + s->hoping > 0)
         return true;
-    for (const struct row *r = s->rows; r; r = r->of_shape)
-        if (r->bench->queues.count > 0)
+    for (uint32_t k = 0; k < s->nrows; k++)
+        if (s->rows[k]->bench->queues.count > 0)
             return true;
     return false;
 }
@@ -60,11 +73,11 @@ enum demand line_demand(struct plan *p, bool cpus)
         if (s->waiting == 0 || (cpus ? s->cpu_milli : s->gpu_milli) == 0 ||
             (demand == DEMAND_STUCK && !may_look(s)))
             continue;
-        i = wants(s);
-        if (!i || line_never(p, s))
+        if (!wants(s) || line_never(p, s))
             continue;
         demand = DEMAND_STUCK;
-        if (may_look(s) && place_may_fit(p, s) &&
+        i = may_look(s) ? wants_any(s) : NULL;
+        if (i && place_may_fit(p, s) &&
             place_find(p, i, &any, &places, &n, &score))
             return DEMAND_FITS;
     }

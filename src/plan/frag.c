@@ -1,6 +1,7 @@
 #include "plan/frag.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 static const double FRAG_OWN = 0.7;
 static const double FRAG_SLACK = 1.5;
@@ -21,20 +22,20 @@ struct room {
     int milli;                         /* free on those */
 };
 
+/* On a node that is nearly full most devices have nothing left, and only work
+ * without a device, which does not count, would fit there.
+ */
 static void measure(const struct frag_node *n, const struct frag_types *t,
                     struct room *ret)
 {
-    for (size_t i = 0; i < t->nsizes; i++) {
-        struct room r = { 0, 0 };
-
-        for (unsigned g = 0; g < n->gpus; g++) {
+    memset(ret, 0, t->nsizes * sizeof(*ret));
+    for (unsigned g = 0; g < n->gpus; g++)
+        for (size_t i = 0; n->left[g] > 0 && i < t->nsizes; i++) {
             bool fits = n->left[g] >= t->sizes[i];
 
-            r.gpus += fits;
-            r.milli += fits ? n->left[g] : 0;
+            ret[i].gpus += fits;
+            ret[i].milli += fits ? n->left[g] : 0;
         }
-        ret[i] = r;
-    }
 }
 
 double frag_usable(const struct frag_types *t, const struct frag_node *n)

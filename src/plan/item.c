@@ -31,18 +31,7 @@ uint64_t places_milli(const struct shape *s, const struct plan_place *places,
     return sum;
 }
 
-bool item_runs(const struct plan_item *i)
-{
-    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
-}
-
-bool item_waits(const struct plan_item *i)
-{
-    return i->state == ITEM_WAITING || i->state == ITEM_SUSPENDED ||
-           i->state == ITEM_STAGED;
-}
-
-/* ---- work, levels, predicted ends ---- */
+/* ---- work and levels ---- */
 
 uint64_t plan_work(const struct plan *p, const struct plan_item *i)
 {
@@ -51,68 +40,14 @@ uint64_t plan_work(const struct plan *p, const struct plan_item *i)
     return i->work + i->held_milli * (p->now_ms - i->since_ms) / 1000;
 }
 
-static double item_rating(const struct plan *p, const struct plan_item *i)
+uint8_t plan_level(const struct plan_item *i)
 {
-    const struct plan_place *at = i->places;
-
-    if (i->nplaces == 0 || at->ndevices == 0)
-        return 1;
-    return score_rating(p, at->node->devices[at->device[0]].model);
+    return i->level;
 }
 
-/* Run time that counts, on a device of rating 1. */
-static uint64_t item_age_ms(const struct plan *p, const struct plan_item *i,
-                            uint64_t now_ms)
-{
-    if (!item_runs(i))
-        return i->run_ms;
-    return i->run_ms + (uint64_t) ((double) (now_ms - i->since_ms) *
-                                   item_rating(p, i));
-}
-
-static uint64_t end_ms(const struct plan *p, const struct plan_item *i,
-                       uint64_t now_ms, uint64_t age, uint64_t all)
-{
-    if (all <= age)
-        return now_ms;
-    return now_ms + (uint64_t) ((double) (all - age) / item_rating(p, i));
-}
-
-uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
-                        uint64_t now_ms, double quantile)
-{
-    uint64_t age = item_age_ms(p, i, now_ms);
-
-    return end_ms(p, i, now_ms, age,
-                  predict_quantile(p->predict, &i->sig, age,
-                                   (double) i->progress, quantile));
-}
-
-uint64_t item_end_told_ms(const struct plan *p, const struct plan_item *i,
-                          uint64_t now_ms, double quantile)
-{
-    uint64_t age = item_age_ms(p, i, now_ms);
-
-    return end_ms(p, i, now_ms, age,
-                  predict_cautious(p->predict, &i->sig, age,
-                                   (double) i->progress, quantile));
-}
-
-uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
-                     double quantile)
-{
-    return item_end_at_ms(p, i, p->now_ms, quantile);
-}
-
-bool item_seen(const struct plan *p, const struct plan_item *i)
-{
-    struct guess g;
-
-    predict_guess(p->predict, &i->sig, i->run_ms, (double) i->progress, &g);
-    return g.seen > 0;
-}
-
-/* Returns the work at which it ends. */
+/* Returns the work at which it ends; of one that runs this is remembered, as
+ * more may have been learned by then.
+ */
 static uint64_t item_level(struct plan *p, struct plan_item *i)
 {
     uint64_t until;
@@ -120,6 +55,8 @@ static uint64_t item_level(struct plan *p, struct plan_item *i)
                                    &until);
 
     i->level = (uint8_t) (level < UINT8_MAX ? level : UINT8_MAX);
+    if (item_runs(i))
+        p->level_ends[i->run_slot] = until;
     return until;
 }
 
@@ -271,15 +208,38 @@ static uint64_t waiting_changes_ms(const struct plan *p,
 
 static void item_timer(struct plan *p, struct plan_item *i)
 {
-    uint64_t at = UINT64_MAX, until;
+    uint64_t at = UINT64_MAX;
 
     if (i->state == ITEM_RUNNING) {
-        (void) predict_level(p->predict, &i->sig, plan_work(p, i), &until);
-        at = running_changes_ms(p, i, until);
+        at = running_changes_ms(p, i, p->level_ends[i->run_slot]);
     } else if (item_waits(i)) {
         at = waiting_changes_ms(p, i);
     }
     timetable_set(p, i, at);
+}
+
+uint64_t plan_level_until(const struct plan *p, const struct plan_item *i)
+{
+    return item_runs(i) ? p->level_ends[i->run_slot] : 0;
+}
+
+void plan_level_load(struct plan *p, struct plan_item *i, uint8_t level,
+                     uint64_t until)
+{
+    uint8_t was = i->level;
+
+    if (i->state != ITEM_RUNNING)
+        return;
+    i->level = level;
+    if (level != was)
+        room_moved(p, i, was);
+    p->level_ends[i->run_slot] = until;
+    item_timer(p, i);
+}
+
+struct plan_item *plan_running(const struct plan *p, uint32_t k)
+{
+    return k < p->nrunning ? p->running[k] : NULL;
 }
 
 void item_follow(struct plan *p, struct plan_item *i)
@@ -341,12 +301,36 @@ void item_policy(struct plan *p, struct plan_item *i)
     item_timer(p, i);
 }
 
+/* Those due lie far apart, and so do their places and nodes. */
+static void fetch_due(const struct plan *p)
+{
+    struct plan_item *list[TIMETABLE_DUE];
+    uint32_t n = timetable_due(&p->timetable, p->now_ms, list);
+
+    for (uint32_t k = 0; k < n; k++) {
+        item_fetch(list[k]);
+        __builtin_prefetch(&list[k]->queue);
+    }
+    for (uint32_t k = 0; k < n; k++)
+        __builtin_prefetch(list[k]->places);
+    for (uint32_t k = 0; k < n; k++)
+        if (list[k]->places)
+            node_fetch(list[k]->places->node);
+    for (uint32_t k = 0; k < n; k++)
+        if (list[k]->places)
+            room_fetch(list[k]->places->node);
+}
+
 void items_tick(struct plan *p)
 {
     const struct keyed_entry *e;
+    uint32_t done = 0;
 
-    while ((e = timetable_first(&p->timetable)) && e->key[0] <= p->now_ms)
+    while ((e = timetable_first(&p->timetable)) && e->key[0] <= p->now_ms) {
+        if (done++ % TIMETABLE_DUE == 0)
+            fetch_due(p);
         due(p, e->item);
+    }
 }
 
 /* ---- in line ---- */
@@ -463,6 +447,21 @@ void plan_progress(struct plan *p, struct plan_item *i, double progress)
         stage_running(p, i, true);     /* more is known of its end */
 }
 
+/* What one that leaves leaves behind is another question, too. */
+void plan_set_yield(struct plan *p, struct plan_item *i, enum plan_yield yield)
+{
+    if (i->yield == yield)
+        return;
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, false);
+    i->yield = (uint8_t) yield;
+    if (i->state == ITEM_RUNNING)
+        room_running(p, i, true);
+    item_timer(p, i);
+    if (item_runs(i))
+        line_room(p, NULL);
+}
+
 enum plan_state plan_state(const struct plan_item *i)
 {
     return i->state;
@@ -481,75 +480,16 @@ uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret)
 
 /* ---- on its places, and off ---- */
 
-uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at)
-{
-    uint64_t sum = 0;
-
-    if (i->bytes > 0)
-        return i->bytes;
-    for (uint32_t d = 0; d < at->ndevices; d++)
-        sum += at->node->devices[at->device[d]].memory *
-               i->shape->parts[at->part].milli / 1000;
-    return sum;
-}
-
-uint64_t item_parked(const struct plan_item *i, const struct plan_node *n)
-{
-    uint64_t sum = 0;
-
-    if (i->state != ITEM_SUSPENDED)
-        return 0;
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (i->places[k].node == n)
-            sum += item_bytes(i, &i->places[k]);
-    return sum;
-}
-
-static void park(struct plan *p, const struct plan_item *i, bool on)
-{
-    for (uint32_t k = 0; k < i->nplaces; k++) {
-        const struct plan_place *at = &i->places[k];
-        int64_t bytes = (int64_t) item_bytes(i, at);
-        int64_t milli = i->shape->parts[at->part].need.gpu_milli;
-
-        pool_park(p, at->node, on ? bytes : -bytes, on ? milli : -milli);
-    }
-}
-
-void item_shrink(struct plan *p, struct plan_item *i)
-{
-    struct shape *s;
-
-    if (i->shape->simple && !i->shape->alone)
-        return;
-    s = shape_of(p, i->shape, i->places, i->nplaces);
-    if (s == i->shape) {
-        shape_put(p, s);
-        return;
-    }
-    i->whole = i->shape;
-    shape_keep(p, i->whole);
-    i->shape = s;
-}
-
-static void item_restore(struct plan *p, struct plan_item *i)
-{
-    if (!i->whole)
-        return;
-    shape_put(p, i->shape);
-    i->shape = take(i->whole);
-    shape_back(p, i->shape);
-}
-
 /* Takes all places, or none. */
-static int take_all(struct plan *p, const struct shape *s,
+static int take_all(struct plan *p, const struct plan_item *i,
                     const struct plan_place *places, uint32_t n,
-                    struct err *err)
+                    uint64_t gave, struct err *err)
 {
+    const struct shape *s = i->shape;
     uint32_t k = 0;
 
     while (k < n && places[k].part < s->nparts &&
-           pool_has(p, &s->parts[places[k].part], &places[k]))
+           pool_has(p, &s->parts[places[k].part], &places[k], gave))
         pool_take(p, s, &places[k++]);
     if (k == n)
         return 0;
@@ -566,6 +506,8 @@ static void add_running(struct plan *p, struct plan_item *i)
         p->running_cap = p->running_cap ? p->running_cap * 2 : 16;
         p->running = mem_grow(p->running, p->running_cap,
                               sizeof(struct plan_item *));
+        p->level_ends = mem_grow(p->level_ends, p->running_cap,
+                                 sizeof(*p->level_ends));
     }
     i->run_slot = p->nrunning;
     p->running[p->nrunning++] = i;
@@ -577,12 +519,22 @@ static void remove_running(struct plan *p, struct plan_item *i)
 {
     p->running[i->run_slot] = p->running[--p->nrunning];
     p->running[i->run_slot]->run_slot = i->run_slot;
+    p->level_ends[i->run_slot] = p->level_ends[p->nrunning];
     for (uint32_t k = 0; k < i->nplaces; k++)
         pool_item_remove(i->places[k].node, i);
 }
 
-int plan_start(struct plan *p, struct plan_item *i,
-               const struct plan_place *places, uint32_t n, struct err *err)
+static void tie(struct plan_item *i)
+{
+    i->tied = false;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        i->tied |= !i->places[k].node->roams;
+}
+
+/* gave: memory on each of its nodes that it has already. */
+static int start_on(struct plan *p, struct plan_item *i,
+                    const struct plan_place *places, uint32_t n,
+                    uint64_t gave, struct err *err)
 {
     bool lacked = i->places && line_lacks_memory(p, i);
     struct plan_place *copy;
@@ -591,11 +543,11 @@ int plan_start(struct plan *p, struct plan_item *i,
 
     assert(!item_runs(i));
     if (i->places)
-        park(p, i, false);
-    rc = take_all(p, i->shape, places, n, err);
+        item_park(p, i, false);
+    rc = take_all(p, i, places, n, gave, err);
     if (rc < 0) {
         if (i->places)
-            park(p, i, true);
+            item_park(p, i, true);
         return rc;
     }
     copy = mem_dup(places, n * sizeof(*places));
@@ -610,6 +562,7 @@ int plan_start(struct plan *p, struct plan_item *i,
     free(i->places);
     i->places = copy;
     i->nplaces = n;
+    tie(i);
     i->state = ITEM_RUNNING;
     i->since_ms = p->now_ms;
     i->held_milli = places_milli(i->shape, copy, n);
@@ -621,7 +574,20 @@ int plan_start(struct plan *p, struct plan_item *i,
     room_running(p, i, true);
     stage_running(p, i, true);
     line_took(p, pool_left(i->places, i->nplaces));
+    line_fills(p, i);
     return 0;
+}
+
+int plan_start(struct plan *p, struct plan_item *i,
+               const struct plan_place *places, uint32_t n, struct err *err)
+{
+    return start_on(p, i, places, n, i->places ? i->bytes : 0, err);
+}
+
+int plan_runs(struct plan *p, struct plan_item *i,
+              const struct plan_place *places, uint32_t n, struct err *err)
+{
+    return start_on(p, i, places, n, UINT64_MAX, err);
 }
 
 void plan_leaving(struct plan *p, struct plan_item *i,
@@ -664,10 +630,13 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
     memmove(&i->places[place], &i->places[place + 1],
             (i->nplaces - place - 1) * sizeof(*i->places));
     i->nplaces--;
+    tie(i);
     i->held_milli -= milli;
     tenant_gave(p, i->tenant, milli);
-    if (i->state == ITEM_RUNNING)
+    if (i->state == ITEM_RUNNING) {
+        (void) item_level(p, i);
         room_running(p, i, true);
+    }
     item_timer(p, i);
     stage_node(p, at.node);
     line_room(p, at.node);
@@ -682,7 +651,7 @@ static void release(struct plan *p, struct plan_item *i, bool counts)
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
     if (counts)
-        i->run_ms = item_age_ms(p, i, p->now_ms);
+        i->run_ms = plan_ran(p, i);
     i->work += i->held_milli * ran / 1000;
     remove_running(p, i);
     for (uint32_t k = 0; k < i->nplaces; k++) {
@@ -725,9 +694,9 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     timetable_set(p, i, UINT64_MAX);
     room_gone(p, i);
     release(p, i, suspended || i->yield != YIELD_KILL);
-    i->off_ms = cost_ms;
+    i->off_ms = (uint32_t) (cost_ms < UINT32_MAX ? cost_ms : UINT32_MAX);
     if (suspended)
-        park(p, i, true);
+        item_park(p, i, true);
     say_room(p, i, claimant);
     if (suspended)
         item_shrink(p, i);
@@ -737,20 +706,40 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
     join(p, i, 0);
 }
 
+void plan_suspended(struct plan *p, struct plan_item *i,
+                    const struct plan_place *places, uint32_t n,
+                    uint64_t since_ms, uint64_t cost_ms)
+{
+    assert(i->state == ITEM_WAITING && n > 0);
+    leave_line(p, i);
+    i->places = mem_dup(places, n * sizeof(*places));
+    i->nplaces = n;
+    tie(i);
+    i->off_ms = cost_ms;
+    i->since_ms = since_ms;
+    item_park(p, i, true);
+    item_shrink(p, i);
+    join(p, i, (uint8_t) (i->level + 1));
+}
+
 void plan_end(struct plan *p, struct plan_item *i, bool learn)
 {
+    mem_fetch(i, sizeof(*i));
+    if (i->places)
+        node_fetch(i->places->node);
     if (item_waits(i))
         leave_line(p, i);
     else if (i->state == ITEM_HELD)
         leave_hold(p, i);
     timetable_set(p, i, UINT64_MAX);
     if (item_runs(i)) {
+        room_fetch(i->places->node);
         room_gone(p, i);
         room_over(p, i);
         release(p, i, true);
         say_room(p, i, NULL);
     } else if (i->places) {
-        park(p, i, false);
+        item_park(p, i, false);
         say_room(p, i, NULL);
     }
     if (learn)

@@ -65,24 +65,30 @@ static void smooth(struct mix *m)
     }
 }
 
-/* 1/G at the beginning of each bucket, in device-ms. */
+/* 1/G at the beginning of each bucket, in device-ms.  At most all that are left
+ * end, and what is spent only grows: once it is more, over all of them, than the
+ * best so far, no later b is better.  (By a millionth more: rounding is far less.)
+ */
 static void cost_of_ends(const struct mix *m, double *cost)
 {
-    double above[SKETCH_BUCKETS + 1], low[SKETCH_BUCKETS + 1];
+    double above[SKETCH_BUCKETS + 1], spend[SKETCH_BUCKETS];
 
-    for (uint32_t i = 0; i <= SKETCH_BUCKETS; i++)
-        low[i] = (double) sketch_low(i);
     above[SKETCH_BUCKETS] = 0;
-    for (uint32_t i = SKETCH_BUCKETS; i-- > 0;)
+    for (uint32_t i = SKETCH_BUCKETS; i-- > 0;) {
+        double wide = (double) sketch_low(i + 1) - (double) sketch_low(i);
+
         above[i] = above[i + 1] + m->share[i];
+        spend[i] = wide * (above[i] + above[i + 1]) / 2;
+    }
     for (uint32_t a = 0; a < SKETCH_BUCKETS; a++) {
         double best = INFINITY, spent = 0;
 
         /* Past all that is known: what is left is as much as there was. */
         if (above[a] < 1e-12)
-            best = low[a];
-        for (uint32_t b = a; b < SKETCH_BUCKETS && above[b] >= 1e-12; b++) {
-            spent += (low[b + 1] - low[b]) * (above[b] + above[b + 1]) / 2;
+            best = (double) sketch_low(a);
+        for (uint32_t b = a; b < SKETCH_BUCKETS && above[b] >= 1e-12 &&
+                             spent <= best * above[a] * 1.000001; b++) {
+            spent += spend[b];
             if (above[a] > above[b + 1]) {
                 double each = spent / (above[a] - above[b + 1]);
 
@@ -123,6 +129,12 @@ void level_learn(struct predict *pr, const struct predict_sig *sig, int i)
     for (uint32_t n = 0; n < SKETCH_BUCKETS; n++)
         k->level[n] = level_of(cost[n]);
     k->ranked = k->seen;
+    pr->ranked++;
+}
+
+uint64_t predict_ranked(const struct predict *pr)
+{
+    return pr->ranked;
 }
 
 /* Before anything has ended: least attained service, from a second on. */

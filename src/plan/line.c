@@ -157,27 +157,34 @@ static void add_queue(struct keyed *h, struct queue *q)
 
 /* ---- rows ---- */
 
+static struct row *find_row(const struct shape *s, const struct bench *bench)
+{
+    for (uint32_t k = 0; k < bench->nrows; k++)
+        if (bench->shapes[k] == s)
+            return bench->rows[k];
+    return NULL;
+}
+
 static struct row *get_row(struct shape *s, struct bench *bench)
 {
-    struct row *r = s->rows;
+    struct row *r = find_row(s, bench);
 
-    while (r && r->bench != bench)
-        r = r->of_shape;
     if (!r) {
         r = mem_new(sizeof(*r));
         r->shape = s;
         r->bench = bench;
         line_queues(&r->queues);
-        r->of_shape = s->rows;
-        s->rows = r;
-        if (bench->nrows == bench->rows_cap) {
-            bench->rows_cap = bench->rows_cap ? bench->rows_cap * 2 : 4;
-            bench->rows = mem_grow(bench->rows, bench->rows_cap,
-                                   sizeof(struct row *));
-            bench->first = mem_grow(bench->first, bench->rows_cap,
-                                    sizeof(*bench->first));
-        }
+        s->rows = mem_more(s->rows, s->nrows, sizeof(struct row *));
+        r->of_shape = s->nrows;
+        s->rows[s->nrows++] = r;
+        bench->rows = mem_more(bench->rows, bench->nrows,
+                               sizeof(struct row *));
+        bench->first = mem_more(bench->first, bench->nrows,
+                                sizeof(*bench->first));
+        bench->shapes = mem_more(bench->shapes, bench->nrows,
+                                 sizeof(*bench->shapes));
         r->at = bench->nrows;
+        bench->shapes[r->at] = s;
         bench->first[r->at].queue = NULL;
         bench->rows[bench->nrows++] = r;
     }
@@ -216,26 +223,38 @@ static void row_changed(struct row *r)
 
 static void put_row(struct row *r)
 {
-    struct row **at = &r->shape->rows;
+    struct shape *s = r->shape;
     struct bench *b = r->bench;
 
     if (--r->count > 0)
         return;
-    while (*at != r)
-        at = &(*at)->of_shape;
-    *at = r->of_shape;
+    s->rows[r->of_shape] = s->rows[--s->nrows];
+    s->rows[r->of_shape]->of_shape = r->of_shape;
     b->rows[r->at] = b->rows[--b->nrows];
     b->first[r->at] = b->first[b->nrows];
+    b->shapes[r->at] = b->shapes[b->nrows];
     b->rows[r->at]->at = r->at;
     keyed_free(&r->queues);
     free(r);
 }
 
-static void count_denied(const struct queue *q, bool on)
+static void count_denied(struct queue *q, bool on)
 {
-    uint32_t *count = q->hopes ? &q->shape->hoping : &q->shape->denied;
+    struct shape *s = q->shape;
+    uint32_t *count = q->hopes ? &s->hoping : &s->denied;
 
     *count += on ? 1 : UINT32_MAX;
+    if (on) {
+        q->later = s->denials;
+        q->sooner = NULL;
+        s->denials = q;
+    } else if (q->sooner) {
+        q->sooner->later = q->later;
+    } else {
+        s->denials = q->later;
+    }
+    if (q->later)
+        q->later->sooner = on ? q : q->sooner;
 }
 
 void line_open(struct shape *s, bool good)
@@ -243,12 +262,13 @@ void line_open(struct shape *s, bool good)
     s->again = false;
     if (!s->open) {
         s->open = true;
-        for (struct row *r = s->rows; r; r = r->of_shape)
-            list_row(r);
+        for (uint32_t k = 0; k < s->nrows; k++)
+            list_row(s->rows[k]);
     }
-    for (struct queue *q = s->queues;
-         q && (s->denied > 0 || (good && s->hoping > 0)); q = q->next) {
-        if (q->parked != PARKED_DENIED || (q->hopes && !good))
+    for (struct queue *q = s->denials, *later;
+         q && (s->denied > 0 || (good && s->hoping > 0)); q = later) {
+        later = q->later;
+        if (q->hopes && !good)
             continue;
         count_denied(q, false);
         q->parked = PARKED_ROOM;
@@ -260,8 +280,8 @@ void line_open(struct shape *s, bool good)
 static void close_shape(struct shape *s)
 {
     s->open = false;
-    for (struct row *r = s->rows; r; r = r->of_shape)
-        list_row(r);
+    for (uint32_t k = 0; k < s->nrows; k++)
+        list_row(s->rows[k]);
 }
 
 /* ---- queues ---- */
@@ -465,7 +485,7 @@ static void free_queue(struct plan *p, struct queue *q)
     bench->count--;
     line_bench_put(p->line, bench);
     keyed_free(&q->items);
-    free(q->links);
+    free(q->bound ? q->links : NULL);
     free(q);
 }
 

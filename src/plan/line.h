@@ -50,19 +50,23 @@ struct queue {
     uint32_t slot;                     /* in the bench or the row; 0: neither */
     struct queue *next, *prev;         /* of its shape */
     struct queue *twin;                /* the next of its row; bound: none */
-    uint32_t *links;                   /* PARKED_BOUND: where, at each node */
+    struct queue *sooner;              /* PARKED_DENIED: of its shape */
+    union {
+        struct queue *later;           /* ... the next */
+        uint32_t *links;               /* bound: where, at each node; such a one
+                                          is never PARKED_DENIED */
+    };
     uint64_t search_ms;                /* no search for room before */
     uint32_t chance;                   /* but on that node: its index + 1, or 0 */
 };
 
 struct row {
+    struct keyed queues;               /* PARKED_ROOM */
     struct shape *shape;
     struct bench *bench;
     struct row *next, *prev;           /* open ones of the bench, if listed */
-    struct row *of_shape;              /* the next of its shape */
     bool listed;
-    uint32_t at;                       /* in the bench's rows */
-    struct keyed queues;               /* PARKED_ROOM */
+    uint32_t at, of_shape;             /* in the bench's rows, in the shape's */
     uint32_t count;                    /* queues, parked or not */
     struct queue *all[ROW_LEVELS];     /* but those that are bound; by level */
 };
@@ -73,7 +77,8 @@ struct bench {
     struct keyed queues;                /* not parked */
     struct row **rows, *open;          /* all; those that compete */
     struct bound *first;               /* of each of `rows`; no queue: none */
-    uint32_t nrows, rows_cap;
+    const struct shape **shapes;       /* of each of `rows` */
+    uint32_t nrows;
     uint32_t count;                    /* queues, parked as well */
     uint64_t wants;                    /* devices, thousandths, of its items */
     uint64_t level_wants[WANT_LEVELS]; /* ... of each level; the last: and on */

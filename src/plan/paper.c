@@ -97,7 +97,7 @@ static void take_off_leaving(struct paper *pa, const struct plan_item *i)
     for (uint32_t k = 0; k < pa->count; k++) {
         const struct plan_node *n = pa->nodes[k].node;
 
-        for (uint32_t m = 0; m < n->nitems; m++) {
+        for (uint32_t m = 0; n->leaving > 0 && m < n->nitems; m++) {
             const struct plan_item *o = n->items[m];
 
             /* One with several ranks is met several times. */

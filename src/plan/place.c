@@ -135,21 +135,38 @@ static bool try_beside(struct search *s, struct plan_node *n,
            promise_allows(s->p, s->item, n, s->part, ret);
 }
 
-bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
-               double *ret_score)
+/* Room for the rank that it may have, but for what is promised. */
+static bool has_room(const struct search *s, const struct plan_node *n)
 {
-    uint64_t parked = item_parked(s->item, n);
+    uint64_t parked = s->item->state == ITEM_SUSPENDED ?
+                      item_parked(s->item, n) : 0;
 
     if (!place_fits(s->p, n, s->part, parked, s->o->ignore_closed) ||
         !may_go(s->item, n))
         return false;
-    /* Several ranks have what was parked together, and not each. */
-    if (!s->shape->simple && n->memory_held + n->parked +
-                             s->part->need.memory > n->memory + parked)
-        return false;
+    /* Several ranks have what was parked together, and not each; but who left
+     * at least what it takes has it, whoever holds the rest.
+     */
+    return s->shape->simple ||
+           (place_bound(s->item) && s->item->bytes >= s->part->need.memory) ||
+           n->memory_held + n->parked + s->part->need.memory <=
+           n->memory + parked;
+}
+
+static double choose_devices(const struct search *s, struct plan_node *n,
+                             struct plan_place *ret)
+{
     memset(ret, 0, sizeof *ret);
     ret->part = (uint32_t) (s->part - s->shape->parts);
-    *ret_score = score_place(s->p, n, s->part, NULL, ret);
+    return score_place(s->p, n, s->part, NULL, ret);
+}
+
+bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
+               double *ret_score)
+{
+    if (!has_room(s, n))
+        return false;
+    *ret_score = choose_devices(s, n, ret);
     return n->promised == 0 || s->o->ignore_promises ||
            promise_allows(s->p, s->item, n, s->part, ret) ||
            try_beside(s, n, ret, ret_score);
@@ -160,36 +177,59 @@ bool place_try(struct search *s, struct plan_node *n, struct plan_place *ret,
 static bool better(const struct search *s, double score,
                    const struct plan_node *n)
 {
+    const struct plan_node *best = s->best.node;
+
     if (!s->found || score < s->score)
         return true;
-    return score <= s->score && strcmp(n->name, s->best.node->name) < 0;
+    if (score > s->score)
+        return false;
+    return n->family == best->family && !n->family->stale
+           ? n->slot < best->slot : strcmp(n->name, best->name) < 0;
 }
 
-/* true: it fits there, whether or not it is the best so far. */
-static bool consider(struct search *s, struct plan_node *n)
+/* There is room: true if it may have it, whether or not it is the best so far.
+ * Where nothing is promised to anybody the devices do not matter yet: they are
+ * chosen on the node that turns out to be the best.
+ */
+static bool compare(struct search *s, struct plan_node *n)
 {
-    struct plan_place place;
+    bool placed = n->promised > 0;
+    struct plan_place place = { .node = n };
     double score;
 
-    if (!place_try(s, n, &place, &score))
+    if (placed && !place_try(s, n, &place, &score))
         return false;
+    if (!placed)
+        score = scored_place(s->p, n, &s->p->shapes[s->shape->index]->parts[0]);
     s->seen++;
     if (better(s, score, n)) {
         s->best = place;
         s->score = score;
         s->found = true;
+        s->placed = placed;
     }
     return true;
+}
+
+static bool consider(struct search *s, struct plan_node *n)
+{
+    return has_room(s, n) && compare(s, n);
 }
 
 /* false: enough of this family was compared. */
 static bool walk_bucket(struct search *s, const struct family *f,
                         const struct bits *b, bool all)
 {
-    uint32_t k = bits_next(b, 0, f->nnodes), fit = 0;
+    uint32_t k = bits_next_but(b, s->vain, 0, f->nnodes), fit = 0;
 
-    for (; k != UINT32_MAX; k = bits_next(b, k + 1, f->nnodes)) {
-        fit += consider(s, f->nodes[k]);
+    for (; k != UINT32_MAX;
+         k = bits_next_but(b, s->vain, k + 1, f->nnodes)) {
+        struct plan_node *n = f->nodes[k];
+
+        if (has_room(s, n))
+            fit += compare(s, n);
+        else if (s->vain)
+            s->vain[k / 64] |= UINT64_C(1) << k % 64;
         if (all)
             continue;
         if (s->seen >= COMPARED)
@@ -204,16 +244,18 @@ static bool walk_bucket(struct search *s, const struct family *f,
  * round where there are some, as their CPUs are to be left to them.
  */
 static bool walk_row(struct search *s, const struct family *f,
-                     const struct bits *row, bool all)
+                     const struct bits *row, uint8_t any, bool all)
 {
-    unsigned first = pool_cpu_class(s->part->need.cpu_milli);
     bool down = s->part->devices == 0 && f->ndevices > 0;
+    unsigned left = any & ~0u << pool_cpu_class(s->part->need.cpu_milli);
 
-    for (unsigned k = first; k < POOL_CPU; k++) {
-        unsigned c = down ? POOL_CPU - 1 - (k - first) : k;
+    while (left) {
+        unsigned c = (unsigned) (down ? 31 - __builtin_clz(left)
+                                      : __builtin_ctz(left));
 
-        if (row[c].count && !walk_bucket(s, f, &row[c], all))
+        if (!walk_bucket(s, f, &row[c], all))
             return false;
+        left &= ~(1u << c);
     }
     return true;
 }
@@ -230,12 +272,14 @@ static void walk_family(struct search *s, struct family *f, bool all)
             (void) consider(s, f->nodes[k]);
         return;
     }
+    s->vain = q->devices > 0 || s->item->state == ITEM_SUSPENDED ? NULL :
+              vain_of(s->p, s->p->shapes[s->shape->index], f);
     if (q->devices && q->milli < 1000)
         for (unsigned k = q->milli * POOL_PART / 1000; k < POOL_PART; k++)
-            if (!walk_row(s, f, f->part[k], all))
+            if (!walk_row(s, f, f->part[k], f->any_part[k], all))
                 return;
     for (uint32_t w = from; w < POOL_WHOLE; w++)
-        if (!walk_row(s, f, f->whole[w], all))
+        if (!walk_row(s, f, f->whole[w], f->any_whole[w], all))
             return;
 }
 
@@ -309,9 +353,13 @@ static bool find_all_ready(struct search *s, struct plan_place **ret,
 /* ---- quick answers ---- */
 
 static bool bits_fit(const struct plan *p, const struct family *f,
-                     const struct bits *row, const struct part *q)
+                     const struct bits *row, uint8_t any,
+                     const struct part *q)
 {
-    for (unsigned c = pool_cpu_class(q->need.cpu_milli); c < POOL_CPU; c++) {
+    unsigned left = any & ~0u << pool_cpu_class(q->need.cpu_milli);
+
+    for (; left; left &= left - 1) {
+        unsigned c = (unsigned) __builtin_ctz(left);
         uint32_t k = bits_next(&row[c], 0, f->nnodes);
 
         for (; k != UINT32_MAX; k = bits_next(&row[c], k + 1, f->nnodes))
@@ -328,12 +376,12 @@ static bool family_fits(const struct plan *p, struct family *f,
 
     pool_ready(f);
     for (uint32_t w = POOL_WHOLE; w-- > from;)
-        if (bits_fit(p, f, f->whole[w], q))
+        if (bits_fit(p, f, f->whole[w], f->any_whole[w], q))
             return true;
     if (q->devices == 0 || q->milli == 1000)
         return false;
     for (unsigned k = q->milli * POOL_PART / 1000; k < POOL_PART; k++)
-        if (bits_fit(p, f, f->part[k], q))
+        if (bits_fit(p, f, f->part[k], f->any_part[k], q))
             return true;
     return false;
 }
@@ -358,6 +406,8 @@ static bool one_may_fit(const struct plan *p, struct shape *s)
 {
     bool fits = false;
 
+    if (s->somewhere_at > 0 && s->somewhere_at == p->pool->stamps)
+        return true;                   /* nothing has changed on any node */
     if (!ask_ring(p, s, &fits)) {
         for (uint32_t k = 0; k < p->pool->nfamilies && !fits; k++)
             fits = place_family(p->pool->families[k], &s->parts[0]) &&
@@ -366,6 +416,7 @@ static bool one_may_fit(const struct plan *p, struct shape *s)
     }
     if (!fits)
         s->nowhere_at = p->pool->gave;
+    s->somewhere_at = fits ? p->pool->stamps : 0;
     return fits;
 }
 
@@ -420,16 +471,6 @@ static bool find_back(struct search *s, struct plan_place **ret,
     return true;
 }
 
-bool place_bound(const struct plan_item *i)
-{
-    if (i->state != ITEM_SUSPENDED || i->nplaces == 0)
-        return false;
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (!i->places[k].node->roams)
-            return true;
-    return false;
-}
-
 bool place_find(struct plan *p, const struct plan_item *i,
                 const struct place_opts *o, struct plan_place **ret,
                 uint32_t *ret_n, double *ret_score)
@@ -448,6 +489,8 @@ bool place_find(struct plan *p, const struct plan_item *i,
         return false;
     if (!find_ready(&s) && !find_one(&s))
         return false;
+    if (!s.placed)
+        (void) choose_devices(&s, s.best.node, &s.best);
     *ret = mem_dup(&s.best, sizeof s.best);
     *ret_n = 1;
     *ret_score = s.score;

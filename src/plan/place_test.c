@@ -264,6 +264,75 @@ static void test_nowhere(void)
     plan_free(p);
 }
 
+/* What a node costs is kept until something changes there. */
+static void test_scored(void)
+{
+    struct plan *p = plan_new();
+    struct plan_node *a = NODE(.name = "a", .devices = 2);
+    struct plan_node *b = NODE(.name = "b", .devices = 2);
+    struct plan_item *i = ITEM(.milli = 500), *half = ITEM(.milli = 500);
+
+    (void) ITEM(.milli = 2000);
+    (void) ITEM(.milli = 1000);
+    goes(p, i, "a:0", "two alike: the smaller name");
+    ok(i->shape->parts[0].scored, "what they cost is kept");
+    start(p, half, b, 1);
+    goes(p, i, "b:1", "one is used in part now, and better");
+    plan_end(p, half, false);
+    goes(p, i, "a:0", "and no more");
+    plan_device_open(p, b, 0, false);
+    goes(p, i, "b:1", "one has a device less, and less to lose");
+    plan_device_open(p, b, 0, true);
+    goes(p, i, "a:0", "and has it again");
+    half = ITEM(.milli = 500);
+    start(p, half, a, 1);
+    goes(p, i, "a:1", "a device in use in part");
+    plan_leaving(p, half, NULL);
+    plan_left(p, half, true, 0);
+    ok(a->owed == 500, "who left is owed its place");
+    goes(p, i, "b:0", "and others go elsewhere");
+    ok(plan_check(p, NULL) == 0, "the checker agrees");
+    plan_free(p);
+}
+
+/* Nodes where one without a device found no room are asked again once there is
+ * some.
+ */
+static void test_vain(void)
+{
+    struct plan *p = plan_new();
+    struct plan_node *a = NODE(.name = "a", .cpus = 8);
+    struct plan_node *b = NODE(.name = "b", .cpus = 8), *c;
+    struct plan_item *on_a = ITEM(.cpus = 3), *on_b = ITEM(.cpus = 3), *i;
+
+    c = NODE(.name = "c", .cpus = 8);
+    start(p, on_a, a, 0);
+    start(p, on_b, b, 0);
+    i = ITEM(.cpus = 6);
+    goes(p, i, "c", "the only one with room");
+    ok(i->shape->vain, "others are known to have none");
+    goes(p, i, "c", "and are not asked again");
+    ok(plan_check(p, NULL) == 0, "the checker agrees");
+    plan_end(p, on_a, false);
+    goes(p, i, "a", "where something ends there is room");
+    plan_node_open(p, a, false);
+    goes(p, i, "c", "a node that is closed has none");
+    plan_node_open(p, a, true);
+    goes(p, i, "a", "and has some when it opens");
+    start(p, ITEM(.cpus = 3), a, 0);
+    goes(p, i, "c", "it is taken");
+    plan_node_remove(p, c);
+    (void) NODE(.name = "aa", .cpus = 8);
+    goes(p, i, "aa", "a new one has another's number, and room");
+    plan_leaving(p, on_b, NULL);
+    plan_left(p, on_b, false, 0);
+    plan_hold(p, on_b, true);
+    plan_node_open(p, p->nodes[2], false);
+    goes(p, i, "b", "who leaves makes room");
+    ok(plan_check(p, NULL) == 0, "the checker agrees");
+    plan_free(p);
+}
+
 /* ---- gangs ---- */
 
 static void test_gang(void)
@@ -420,6 +489,8 @@ int main(void)
     test_cpu_gang();
     test_rating();
     test_nowhere();
+    test_scored();
+    test_vain();
     test_gang();
     test_pools();
     test_parts();

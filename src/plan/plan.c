@@ -43,6 +43,7 @@ void plan_free(struct plan *p)
     timetable_free(&p->timetable);
     slab_free(&p->slab);
     free(p->running);
+    free(p->level_ends);
     predict_free(p->predict);
     free(p->next);
     free(p);
@@ -99,7 +100,7 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
     items_tick(p);                     /* what was added may be due already */
     if (stage_relieve(p, ret))
         return true;
-    if (!room_next(p, ret) && !line_next(p, ret))
+    if (!room_next(p, ret) && !line_next(p, ret) && !slice_next(p, ret))
         return stage_next(p, ret);
     (void) stage_before(p, ret);
     return true;
@@ -108,9 +109,10 @@ bool plan_next(struct plan *p, struct plan_decision *ret)
 uint64_t plan_wake_ms(const struct plan *p)
 {
     uint64_t at = promises_wake_ms(p), timer = items_wake_ms(p);
-    uint64_t stage = stage_wake_ms(p);
+    uint64_t stage = stage_wake_ms(p), slice = slice_wake_ms(p);
 
     at = stage < at ? stage : at;
+    at = slice < at ? slice : at;
     return p->waiting > 0 && timer < at ? timer : at;
 }
 
@@ -124,6 +126,7 @@ const char *plan_cause_name(enum plan_cause c)
     static const char *const names[] = {
         [EVICT_PRIORITY] = "priority", [EVICT_QUOTA] = "quota",
         [EVICT_TURN] = "turn", [EVICT_MOVE] = "move",
+        [EVICT_SLICE] = "slice",
     };
 
     return names[c];

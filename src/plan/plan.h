@@ -3,6 +3,7 @@
 #include "plan/policy.h"
 #include "plan/predict.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -172,6 +173,8 @@ void plan_expect(struct plan *p, struct plan_item *i, uint64_t ready_ms);
 void plan_reprioritise(struct plan *p, struct plan_item *i, int priority);
 void plan_set_below(struct plan *p, struct plan_item *i, uint64_t below_ms);
 void plan_progress(struct plan *p, struct plan_item *i, double progress);
+void plan_set_yield(struct plan *p, struct plan_item *i,
+                    enum plan_yield yield);
 enum plan_state plan_state(const struct plan_item *i);
 void *plan_owner(const struct plan_item *i);
 uint64_t plan_work(const struct plan *p, const struct plan_item *i); /* device-ms so far */
@@ -187,6 +190,11 @@ struct plan_place {                    /* of one rank */
  */
 int plan_start(struct plan *p, struct plan_item *i,
                const struct plan_place *places, uint32_t n, struct err *err);
+/* The same for one that was there before it was told of: what is suspended beside
+ * it may hold more than it left, so nobody asks whether there is memory.
+ */
+int plan_runs(struct plan *p, struct plan_item *i,
+              const struct plan_place *places, uint32_t n, struct err *err);
 /* Told to go.  claimant: who gets the room (PLAN_EVICT), or NULL; until it
  * starts or leaves the line the room is nobody else's.  A plan that never gave
  * the decision (a replay, a load) has to come out the same.
@@ -206,6 +214,35 @@ void plan_left(struct plan *p, struct plan_item *i, bool suspended,
  * above this says what a suspension costs there; see cost.h.
  */
 void plan_resumed(struct plan *p, struct plan_item *i, uint64_t cost_ms);
+/* It waits, and is told to have been suspended there: for an owner that makes
+ * its items anew.  since_ms: when it left; cost_ms: what that took.
+ */
+void plan_suspended(struct plan *p, struct plan_item *i,
+                    const struct plan_place *places, uint32_t n,
+                    uint64_t since_ms, uint64_t cost_ms);
+/* What each of its ranks leaves in memory, now that it was measured; not while
+ * it is suspended.  0: all it has.
+ */
+void plan_set_bytes(struct plan_item *i, uint64_t bytes);
+/* What the spec of an item made anew says: run time that counts as done, and
+ * its level.
+ */
+uint64_t plan_ran(const struct plan *p, const struct plan_item *i);
+uint8_t plan_level(const struct plan_item *i);
+/* The level of one that runs is as it was worked out last, and holds until it
+ * has had so much work, while more is learned (predict_ranked).  To keep across
+ * restarts.
+ */
+uint64_t plan_level_until(const struct plan *p, const struct plan_item *i);
+void plan_level_load(struct plan *p, struct plan_item *i, uint8_t level,
+                     uint64_t until);
+/* The k-th of those on their places, in no order; NULL: there are fewer. */
+struct plan_item *plan_running(const struct plan *p, uint32_t k);
+/* What was learned of suspending, of each model; to keep across restarts. */
+typedef int (*plan_cost_f)(const char *model, const json_t *row, void *arg);
+int plan_costs(const struct plan *p, plan_cost_f cb, void *arg);
+int plan_cost_load(struct plan *p, const char *model, const json_t *row,
+                   struct err *err);
 /* Carried out (PLAN_STAGE): it stands ready on these nodes, and is in line or
  * held as before; held and not expected any more it is unstaged in a while.  It
  * holds the memory of its need there and no device; the devices of the places
@@ -221,7 +258,10 @@ void plan_unstaged(struct plan *p, struct plan_item *i);
 /* Where it stands ready, and since when; 0: it does not. */
 uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
                     uint64_t *ret_ms);
-struct plan_item *plan_node_staged(const struct plan_node *n); /* one; or NULL */
+/* The k-th on it; NULL: there are fewer.  One with several ranks there may come
+ * again.
+ */
+struct plan_item *plan_node_staged(const struct plan_node *n, uint32_t k);
 /* It is over and forgotten.  learn: it ended by itself, so its time counts. */
 void plan_end(struct plan *p, struct plan_item *i, bool learn);
 uint32_t plan_places(const struct plan_item *i, const struct plan_place **ret);
@@ -243,7 +283,7 @@ void plan_window_remove(struct plan *p, const char *name);
 
 enum plan_what { PLAN_START, PLAN_EVICT, PLAN_STAGE, PLAN_UNSTAGE };
 enum plan_cause {                      /* of an eviction */
-    EVICT_PRIORITY, EVICT_QUOTA, EVICT_TURN, EVICT_MOVE
+    EVICT_PRIORITY, EVICT_QUOTA, EVICT_TURN, EVICT_MOVE, EVICT_SLICE
 };
 const char *plan_cause_name(enum plan_cause c);
 
@@ -263,6 +303,66 @@ struct plan_decision {
 bool plan_next(struct plan *p, struct plan_decision *ret);
 /* When to ask again if nothing else happens; UINT64_MAX: no need. */
 uint64_t plan_wake_ms(const struct plan *p);
+
+/* ---- promises ---- */
+
+/* Claims and reservations follow from what was found when they were made, not
+ * from where everybody stands now: an owner that makes its plan anew keeps them
+ * and tells them again, the oldest first, when all others are told of, and
+ * before plan_leaving.
+ */
+
+/* One that has to leave for somebody, told so or not yet. */
+struct plan_victim {
+    struct plan_item *item;
+    enum plan_cause cause;
+    enum plan_yield how;
+    bool moves;                        /* to a place that is free */
+    struct plan_place to;
+};
+
+/* Room that is being made: the claimant starts there when they are gone. */
+struct plan_claim {
+    struct plan_claim *next;
+    struct plan_item *claimant;
+    struct plan_place *places;         /* all it needs */
+    uint32_t nplaces;
+    struct plan_victim *victims;       /* still there */
+    uint32_t nvictims;
+    double loss;                       /* theirs, when it was made */
+    bool loose;                        /* the places are not its own choice */
+};
+/* The oldest, or NULL. */
+const struct plan_claim *plan_claims(const struct plan *p);
+/* Copied but for `next`.  0, or -EINVAL when the claimant is held or has one
+ * (it is in line, or moves), a victim is on no place, or a place is none:
+ * nothing has changed then.
+ */
+int plan_claim_load(struct plan *p, const struct plan_claim *c,
+                    struct err *err);
+/* Has the item a claim that counts on that victim? */
+bool plan_counts_on(const struct plan *p, const struct plan_item *i,
+                    const struct plan_item *victim);
+
+/* Places that one may have later. */
+struct plan_reservation {
+    struct plan_item *item;
+    const struct plan_place *places;
+    uint32_t nplaces;
+    uint64_t made_ms;
+    uint64_t start_ms, firm_ms;        /* now, and as it was promised first */
+};
+/* The k-th; false: there are fewer. */
+bool plan_reserved(const struct plan *p, uint32_t k,
+                   struct plan_reservation *ret);
+/* Copied.  0, or -EINVAL when the item is not in line or has one, or a place is
+ * none: nothing has changed then.
+ */
+int plan_reserved_load(struct plan *p, const struct plan_reservation *r,
+                       struct err *err);
+
+/* Grows when a claim or a reservation comes, changes or goes. */
+uint64_t plan_promised(const struct plan *p);
 
 /* ---- reasons ---- */
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/keyed.h"
+#include "base/mem.h"
 #include "base/slab.h"
 #include "plan/plan.h"
 #include "plan/timetable.h"
@@ -14,8 +15,10 @@ struct paper;
  *     pool.c      nodes and devices: what is free, and the indexes over it
  *     shape.c     needs, interned: shapes and parts
  *     place.c     where a shape fits now, and the best place of these
+ *     vain.c      ... not where it did not fit before
  *     burst.c     ... or wait for a better one?
  *     score.c     how much a place costs: fragmentation (frag.c), rating, price
+ *     scored.c    ... where that was worked out before
  *     gang.c      ... of several ranks together
  *     tenant.c    the tree: held, quota, decayed usage, order
  *     line.c      who is next: queues, and bands and benches of them (bench.c)
@@ -24,12 +27,15 @@ struct paper;
  *     room.c      room being made: claims
  *     victim.c    who may be made to give way
  *     search.c    who does (paper.c: what if)
+ *     slice.c     time slices, where the policy has them
  *     cost.c      what suspending costs, learned
  *     reserve.c   reservations, earmarks and windows (slots.c: free when?)
  *     stage.c     look-ahead: what is staged, what may end soon
  *     stage_pick.c ... who is staged where
+ *     kept.c      claims and reservations told anew
  *     reason.c    why one waits
  *     never.c     ... for ever
+ *     ends.c      when one that runs will end, as predicted
  *     timetable.c what time alone changes
  *     meter.c     where device-time went
  *     check.c     the invariants, worked out from nothing
@@ -59,6 +65,7 @@ struct part {
     uint64_t models;                   /* bit k: model k will do; see shape.c */
     struct typical *typical;           /* score.c: what it counts as */
     struct home *home;                 /* of a rank without a device */
+    struct scored *scored;             /* scored.c: of a simple shape, or NULL */
 };
 
 /* What an item needs, all of it.  Items of equal needs share one. */
@@ -80,9 +87,11 @@ struct shape {
     bool alone;                        /* some rank has no device */
     uint32_t waiting;                  /* items in line */
     struct queue *queues;              /* line.c: of its items in line */
-    struct row *rows;
+    struct row **rows;                 /* ... one for each bench of these */
+    uint32_t nrows;
     uint32_t denied;                   /* queues for whom room is promised away */
     uint32_t hoping;                   /* ... who wait for something better */
+    struct queue *denials;             /* both */
     bool open;                         /* parked ones compete for room again */
     bool again;                        /* ... for what there was; see wake.c */
     bool never;                        /* ... start, when pool.changes was so */
@@ -90,6 +99,9 @@ struct shape {
     uint32_t index;                    /* in plan.shapes */
     /* place.c: fitted nowhere when pool.gave was this; 0: not known. */
     uint64_t nowhere_at;
+    /* ... somewhere when pool.stamps was this; 0: not known. */
+    uint64_t somewhere_at;
+    struct vain *vain;                 /* vain.c: nodes without room, or NULL */
 };
 
 /* ---- nodes ---- */
@@ -108,41 +120,52 @@ struct device {
 struct node_kind;
 struct family;                         /* pool.h: indexed together */
 
+/* The first line of the cache is for who asks whether something fits, the second
+ * for who is there or waits to be, the third for what a place costs.
+ */
 struct plan_node {
-    char *name, *pool, *domain;
-    char **labels;
-    uint32_t nlabels;
-    void *owner;
     bool open, suspends, roams, stages;
     bool touched;                      /* stage.c: to be looked at again */
     uint32_t ndevices;
-    struct device *devices;
-    uint64_t cpu_milli, cpu_free, memory, memory_free;
-    uint64_t memory_held;              /* by ranks that run */
-    uint64_t parked;                   /* by the suspended */
-    uint64_t owed;                     /* thousandths of devices: what they had
-                                          here, where they must go on here */
     uint32_t free_whole;               /* open devices wholly free */
     uint32_t free_most;                /* largest free share of an open one */
-    uint32_t free_part;                /* ... of one that is partly used */
-    uint64_t free_milli;               /* of open devices */
-    uint64_t cpu_alone;                /* held by ranks without a device */
-    struct node_kind *kind;
+    uint32_t nlabels;
+    uint64_t cpu_free, memory;
+    uint64_t memory_held;              /* by ranks that run */
+    uint64_t parked;                   /* by the suspended */
     struct family *family;
-    uint32_t index, slot;              /* in plan.nodes; in its family */
-    uint16_t bucket_whole, bucket_part; /* pool.c: 0: in none */
-    double usable;                     /* score.c, good for usable_at */
-    uint64_t usable_at;
-    uint16_t pool_number, domain_number;
+
+    struct device *devices;
+    uint64_t free_milli;               /* of open devices */
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
     struct ripe *ripe;                 /* room.c: who there may be asked to go */
     uint32_t nripe, ripe_cap;
-    uint32_t leaving;                  /* ranks of those told to go */
-    uint32_t promised;                 /* reservations and windows that name it */
-    uint32_t on_paper;                 /* paper.c: its place there, from 1 */
     struct bound *bound;               /* line.c: suspended ones that wait for it */
     uint32_t nbound, bound_cap;
+
+    double usable;                     /* score.c, good for usable_at */
+    uint64_t usable_at;
+    uint64_t stamp;                    /* pool.c: another one for each change of
+                                          what is free, held or owed here */
+    uint64_t cpu_milli;
+    uint64_t cpu_alone;                /* held by ranks without a device */
+    uint64_t owed;                     /* thousandths of devices: what they had
+                                          here, where they must go on here */
+    uint32_t promised;                 /* reservations and windows that name it */
+    uint32_t leaving;                  /* ranks of those told to go */
+    uint32_t on_paper;                 /* paper.c: its place there, from 1 */
+    uint32_t free_part;                /* free_most of those partly used */
+    uint16_t bucket_whole, bucket_part; /* pool.c: 0: in none */
+    uint32_t slot;                     /* in its family */
+
+    uint64_t memory_free;
+    uint32_t index;                    /* in plan.nodes */
+    uint16_t pool_number, domain_number;
+    char *name, *pool, *domain;
+    char **labels;
+    void *owner;
+    struct node_kind *kind;
     struct stage **staged;             /* stage.c: who stands ready here */
     uint32_t nstaged, near_slot;
     uint64_t staged_memory;            /* theirs; nobody is refused for it */
@@ -181,8 +204,10 @@ static inline uint64_t item_ms(uint64_t told_ms)
     return told_ms < ITEM_MS_MAX ? told_ms : ITEM_MS_MAX;
 }
 
-/* What heaps, timers and the search for victims touch comes first: of a million
- * items that is all that is looked at of most.
+/* Four lines of a cache, and begins with one, as a slab has it: of a million
+ * items few are in any cache, so each line has what is wanted together.  The
+ * first is for heaps, timers and the search for victims, the second for what it
+ * has done and how long it may run, the third for the line.
  */
 struct plan_item {
     uint32_t slot;                     /* in its queue's heap */
@@ -194,38 +219,44 @@ struct plan_item {
     uint8_t promoted;                  /* past its patience; 2: past twice
                                           that, 3: past four times ...;
                                           see line_follows */
-    bool urgent;                       /* its deadline is near */
-    uint8_t timer_of;                  /* enum timer_of */
+    uint8_t stagings;                  /* stage.c: in this wait */
+    uint8_t timer_of : 3;              /* enum timer_of */
+    bool urgent : 1;                   /* its deadline is near */
+    bool resumes : 1;                  /* it was suspended when it started */
+    bool picked : 1;                   /* search.c: a victim on paper */
+    bool cold : 1;                     /* never staged */
+    bool tied : 1;                     /* some node of its places does not roam */
+    float progress;
     uint32_t nplaces;
+    uint32_t run_slot;                 /* in plan.running, when running */
     struct plan_place *places;         /* while it holds any; suspended: where */
     struct shape *shape;
     struct plan_tenant *tenant;
-    struct queue *queue;               /* in line there, or NULL */
-    uint64_t order, since_ms;          /* it runs, or waits, since then */
+    uint64_t order;
+
+    uint64_t since_ms;                 /* it runs, or waits, since then */
     uint64_t held_milli;               /* devices, while it holds any */
     uint64_t work, run_ms;             /* device-ms and run time before `since` */
+    struct predict_sig sig;
+
+    struct queue *queue;               /* in line there, or NULL */
     uint64_t ready_ms, deadline_ms, urgent_ms, below_ms;
     uint64_t look_ms;                  /* it waits for a better device, and looks
                                           again then; 0: it does not */
-    struct predict_sig sig;
-    float progress;
-    uint8_t stagings;                  /* stage.c: in this wait */
-    bool resumes;                      /* it was suspended when it started */
-    bool picked;                       /* search.c: a victim on paper */
-    bool cold;                         /* never staged */
-    uint64_t off_ms;                   /* resumes: which took so long */
-    uint64_t bytes;
-    uint32_t run_slot;                 /* in plan.running, when running */
-    uint32_t look_slot;                /* stage.c: while it runs or is expected */
     uint64_t near_ms;                  /* it may end, is to be ready, then; or 0 */
+    struct stage *stage;               /* where it stands ready, or NULL */
+
+    uint32_t look_slot;                /* stage.c: while it runs or is expected */
+    uint32_t off_ms;                   /* resumes: which took so long */
+    uint64_t bytes;
     void *owner;
     struct plan_item *claimant;        /* it leaves for that one, or NULL */
-    struct stage *stage;               /* where it stands ready, or NULL */
     struct reservation *reserved;      /* for it, or NULL */
     struct shape *whole;               /* suspended: what it began with, if it
                                           goes on as another one; or NULL */
     struct plan_item *next, *prev;     /* in plan.all */
 };
+_Static_assert(sizeof(struct plan_item) % MEM_LINE == 0, "lines of a cache");
 
 /* ---- promises: reservations, earmarks for a claimant, windows ---- */
 
@@ -236,6 +267,7 @@ struct plan {
     struct predict *predict;
     uint64_t now_ms;
     uint64_t room;                     /* grows whenever room is made */
+    uint64_t promised;                 /* ... what is promised changes */
 
     struct plan_node **nodes;          /* NULL where one was removed */
     uint32_t nnodes, nodes_cap;
@@ -252,6 +284,8 @@ struct plan {
     uint32_t ntenants, tenants_cap;
 
     struct plan_item **running;        /* RUNNING and LEAVING, in no order */
+    uint64_t *level_ends;              /* ... with so much work, as it was when
+                                          the level was worked out */
     uint32_t nrunning, running_cap;
     struct timetable timetable;             /* of items */
     struct plan_item *all;
@@ -279,17 +313,38 @@ void pool_take(struct plan *p, const struct shape *s,
                const struct plan_place *place);
 void pool_give(struct plan *p, const struct shape *s,
                const struct plan_place *place);
+uint16_t pool_model(struct plan *p, const char *name);   /* its number */
 /* A suspended rank leaves so many bytes, and had so much of its devices. */
 void pool_park(struct plan *p, struct plan_node *n, int64_t bytes,
                int64_t milli);
-/* Is there that much, right now? */
+/* Is there that much, right now?  gave: memory that its own state was in; who
+ * takes no more than that has it.
+ */
 bool pool_has(const struct plan *p, const struct part *part,
-              const struct plan_place *place);
+              const struct plan_place *place, uint64_t gave);
 /* An item came to, or left, the list of those that hold a place on the node. */
 void pool_item_add(struct plan_node *n, struct plan_item *i);
 void pool_item_remove(struct plan_node *n, struct plan_item *i);
 /* Does somebody leave one of those nodes? */
 bool pool_left(const struct plan_place *places, uint32_t n);
+
+/* Wanted soon, and far away: on the way from memory while something else is done,
+ * and many of them together take about as long as one.
+ */
+static inline void item_fetch(const struct plan_item *i)
+{
+    mem_fetch(i, 2 * MEM_LINE);
+}
+
+static inline void node_fetch(const struct plan_node *n)
+{
+    mem_fetch(n, 3 * MEM_LINE);
+}
+
+/* ... all who are there, with their places. */
+void pool_fetch(const struct plan_node *n);
+/* ... the lists of who may be asked to go there, or waits for it. */
+void room_fetch(const struct plan_node *n);
 
 /* shape.c */
 struct shape *shape_intern(struct plan *p, const struct plan_item_spec *spec);
@@ -304,7 +359,13 @@ void shapes_free(struct plan *p);
 void shape_models(struct plan *p);                 /* plan.models has grown */
 bool need_matches_device(const struct plan *p, const struct device *d,
                          const struct part *part);
-bool need_matches_node(const struct plan_node *n, const struct part *part);
+bool need_has_labels(const struct plan_node *n, const struct part *part);
+
+static inline bool need_matches_node(const struct plan_node *n,
+                                     const struct part *part)
+{
+    return part->need.nlabels == 0 || need_has_labels(n, part);
+}
 
 /* place.c: the best places for all ranks of the item, on what is free now and
  * not promised to others; for a suspended one, on its own node unless it
@@ -324,10 +385,17 @@ bool place_find(struct plan *p, const struct plan_item *i,
  */
 bool place_may_fit(const struct plan *p, const struct shape *s);
 /* Suspended, and its state cannot be moved: rank by rank to its own nodes. */
-bool place_bound(const struct plan_item *i);
+static inline bool place_bound(const struct plan_item *i)
+{
+    return i->state == ITEM_SUSPENDED && i->tied && i->nplaces > 0;
+}
 /* Could room made on this node help the shape? */
 bool place_helps(const struct plan *p, const struct plan_node *n,
                  const struct shape *s);
+
+/* vain.c: where the shape fits is another question now, on any node. */
+void vain_forget(struct shape *s);
+int vain_check(const struct plan *p, struct err *err);
 
 /* score.c: what the place costs; smaller is better.  It chooses the devices,
  * beside what is kept of each (thousandths; NULL: nothing).
@@ -335,9 +403,11 @@ bool place_helps(const struct plan *p, const struct plan_node *n,
 void score_init(struct plan *p);
 void score_free(struct plan *p);
 void score_count(struct plan *p, struct shape *s, int more); /* items of it */
-double score_place(struct plan *p, struct plan_node *n,
+double score_place(const struct plan *p, struct plan_node *n,
                    const struct part *part, const uint16_t *kept,
                    struct plan_place *place);
+/* Grows with all that scores depend on but the node and the part. */
+uint64_t score_version(const struct plan *p);
 /* Are CPUs of that node kept for its devices from a rank without one?  alone:
  * what all such ranks would have there, with this one.
  */
@@ -351,6 +421,10 @@ bool score_better(const struct plan *p, uint16_t a, uint16_t b);
 /* The best rating there is, if some device here is better; else 0. */
 double score_best(const struct plan *p, uint16_t model);
 
+/* scored.c: what score_place says with nothing kept, but for the devices. */
+double scored_place(const struct plan *p, struct plan_node *n, struct part *part);
+int scored_check(const struct plan *p, struct err *err);
+
 /* tenant.c */
 void tenants_init(struct plan *p);
 void tenants_free(struct plan *p);
@@ -361,10 +435,17 @@ void tenant_wants(struct plan *p, struct plan_tenant *t, int64_t more);
 /* NULL: it may hold that much more; else the tenant whose limit says no. */
 const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
                                         uint64_t milli);
-bool tenant_within_quota(const struct plan_tenant *t, uint64_t milli);
+static inline bool tenant_within_quota(const struct plan_tenant *t,
+                                       uint64_t milli)
+{
+    return t->quota_milli > 0 && t->held_milli + milli <= t->quota_milli;
+}
 /* <0, 0, >0: a goes before b by fair share over the tree. */
 int tenant_order(const struct plan *p, struct plan_tenant *a,
                  struct plan_tenant *b);
+/* ... if b, and those above it, held so much less than they do. */
+int tenant_order_off(const struct plan *p, struct plan_tenant *a,
+                     struct plan_tenant *b, uint64_t off);
 void tenants_changed(struct plan *p);              /* or the policy did */
 
 /* never.c: does it fit nowhere, all being open and empty?  REASON_NONE: no. */
@@ -382,6 +463,10 @@ void line_room(struct plan *p, const struct plan_node *n); /* made there; NULL: 
  * that may wait in vain.
  */
 void line_took(struct plan *p, bool leaving);
+/* It has started, and taken memory that others beside it would leave their
+ * state in.
+ */
+void line_fills(struct plan *p, const struct plan_item *i);
 /* Does somebody in line want more memory than is free on nodes where the item's
  * state is?
  */
@@ -441,6 +526,9 @@ bool room_next(struct plan *p, struct plan_decision *ret);
  */
 bool room_for(struct plan *p, struct plan_item *i, struct plan_node *only,
               struct plan_decision *ret);
+/* ... by those whose slice is over: see slice.c. */
+bool room_for_slice(struct plan *p, struct plan_item *i,
+                    struct plan_decision *ret);
 void room_running(struct plan *p, struct plan_item *i, bool runs);
 /* May v be made to go for i? */
 bool room_may_go(const struct plan *p, const struct plan_item *i,
@@ -480,6 +568,10 @@ bool room_keeps(const struct plan *p, const struct plan_item *i,
 void room_on_paper(struct plan *p, const struct plan_item *i,
                    struct paper *pa);
 
+/* slice.c: after all else; see there. */
+bool slice_next(struct plan *p, struct plan_decision *ret);
+uint64_t slice_wake_ms(const struct plan *p);
+
 /* stage.c */
 void stage_init(struct plan *p);
 void stage_free(struct plan *p);
@@ -505,7 +597,9 @@ struct plan_item *stage_instead(const struct plan *p,
                                 const struct plan_item *i,
                                 const struct plan_node *n);
 
-/* item.c */
+/* ends.c */
+/* Of its first device, 1 without one. */
+double item_rating(const struct plan *p, const struct plan_item *i);
 uint64_t item_end_ms(const struct plan *p, const struct plan_item *i,
                      double quantile);                   /* predicted, of a running one */
 uint64_t item_end_at_ms(const struct plan *p, const struct plan_item *i,
@@ -516,8 +610,18 @@ uint64_t item_end_told_ms(const struct plan *p, const struct plan_item *i,
 /* Is anything known of its like? */
 bool item_seen(const struct plan *p, const struct plan_item *i);
 
-bool item_runs(const struct plan_item *i);               /* holds its places */
-bool item_waits(const struct plan_item *i);              /* in line */
+/* item.c */
+static inline bool item_runs(const struct plan_item *i)  /* holds its places */
+{
+    return i->state == ITEM_RUNNING || i->state == ITEM_LEAVING;
+}
+
+static inline bool item_waits(const struct plan_item *i) /* in line */
+{
+    return i->state == ITEM_WAITING || i->state == ITEM_SUSPENDED ||
+           i->state == ITEM_STAGED;
+}
+
 void items_init(struct plan *p);
 void items_tick(struct plan *p);                         /* what is due */
 uint64_t items_wake_ms(const struct plan *p);            /* ... next */
@@ -546,6 +650,9 @@ void item_follow(struct plan *p, struct plan_item *i);
  * without a device goes on where it can.
  */
 void item_shrink(struct plan *p, struct plan_item *i);
+void item_restore(struct plan *p, struct plan_item *i);    /* and undone */
+/* Its state is in the memory of its nodes from now on, or no more. */
+void item_park(struct plan *p, const struct plan_item *i, bool on);
 /* Bytes that the rank leaves in the node's memory when it is suspended. */
 uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at);
 /* ... all ranks of one that is, there: free once it goes on. */

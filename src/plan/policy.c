@@ -26,13 +26,25 @@
  *               keeps devices idle for ends that rarely come so late.
  * min_run       five minutes: work that was just let in gets something done
  *               before it can be asked to leave.
+ * slice         none: turns already let through whoever has had less, and
+ *               every slice costs a suspension that ends no work.  Who would
+ *               rather have all of them move at once says how long a slice is.
  * kill          yes: a quota that is given back only by those who lose nothing
  *               by it guarantees nothing.
+ * stray         note: what the driver counts for a process is not measured on
+ *               every model, and an end costs the work of the attempt.
+ * context_mib   1024: a PyTorch context is about 500 on an H200, and what
+ *               libraries load into it counts with it.
+ * nodes         open: a driver's library opens the nodes when it is asked what
+ *               devices there are, and a program that stands ready would be
+ *               told that there are none.
  * burst_margin  none: what ends sooner is better, and a device left idle for
  *               one that only costs less is a loss to who waits.  Whose second
  *               pool costs money says here by how much it has to win.
  * suspend_cost  a minute: what a device full of memory takes to move out and
  *               in again.
+ * idle_grace    none: whose programs bear to go on without their devices, and
+ *               whose users know of it, is for the operator to say.
  */
 void policy_init(struct policy *p)
 {
@@ -49,6 +61,9 @@ void policy_init(struct policy *p)
     p->kill = true;
     p->move = true;
     p->lookahead_ms = 60 * 1000;
+    p->stray = STRAY_NOTE;
+    p->context_mib = 1024;
+    p->nodes = NODES_OPEN;
     p->burst_margin = 0;
 }
 
@@ -86,6 +101,15 @@ static const char *const turn_words[] = {
     [TURNS_CHECKPOINT] = "checkpoint", NULL,
 };
 
+static const char *const stray_words[] = {
+    [STRAY_NOTE] = "note", [STRAY_STOP] = "stop", NULL,
+};
+
+static const char *const node_words[] = {
+    [NODES_OPEN] = "open", [NODES_LEASED] = "leased",
+    [NODES_ACTIVE] = "active", NULL,
+};
+
 static const struct policy_field fields[] = {
     { "half_life", POLICY_TIME, P(half_life_ms), 60, 100 * YEAR, NULL,
       "device-time used so long ago counts half in fair share" },
@@ -104,6 +128,10 @@ static const struct policy_field fields[] = {
       "suspended, or also who has a checkpoint" },
     { "min_run", POLICY_TIME, P(min_run_ms), 0, YEAR, NULL,
       "run time before the first preemption" },
+    { "slice", POLICY_TIME, P(slice_ms), 0, 86400, NULL,
+      "instead of turns: after so long on its devices a task gives way to an "
+      "equal one that waits for them; at least 10 times what suspending "
+      "costs; 0: no slices" },
     { "suspend_cost", POLICY_TIME, P(suspend_cost_s), 0, 86400, NULL,
       "what suspending and resuming once is taken to cost until it was "
       "measured on such a device; who goes on elsewhere gives way for a turn "
@@ -118,6 +146,18 @@ static const struct policy_field fields[] = {
     { "lookahead", POLICY_TIME, P(lookahead_ms), 0, 86400, NULL,
       "where nodes can, the next task is staged on devices that may be free "
       "within it; 0: none is" },
+    { "idle_grace", POLICY_TIME, P(idle_grace_ms), 0, YEAR, NULL,
+      "where nodes can, a task that has not used its devices for so long is "
+      "suspended until it wants them again; 0: none is" },
+    { "stray", POLICY_WORD, P(stray), 0, 0, stray_words,
+      "a task that uses a device otherwise than its lease says is noted, or "
+      "ended and not tried again" },
+    { "context_mib", POLICY_COUNT, P(context_mib), 0, 1048576, NULL,
+      "MiB that each process may have on a device beyond its task's limit, "
+      "for its context" },
+    { "nodes", POLICY_WORD, P(nodes), 0, 0, node_words,
+      "where nodes can, a task opens the device nodes of all devices, of its "
+      "own, or of its own while its lease is active" },
     { "burst_margin", POLICY_NUMBER, P(burst_margin), -10, 10, NULL,
       "share by which a slower or dearer device that is free now must finish "
       "sooner than a better one later; below 0: may finish later" },

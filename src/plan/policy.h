@@ -19,6 +19,19 @@ enum policy_turns {
     TURNS_CHECKPOINT,                  /* ... and who has a checkpoint */
 };
 
+/* Whose task uses a device otherwise than its lease says: see control/stray.c. */
+enum policy_stray {
+    STRAY_NOTE,                        /* an event says so */
+    STRAY_STOP,                        /* ... and the task is ended */
+};
+
+/* Which device nodes a task can open, where its node has a way to close them. */
+enum policy_nodes {
+    NODES_OPEN,                        /* all */
+    NODES_LEASED,                      /* those of its lease */
+    NODES_ACTIVE,                      /* ... while that is active */
+};
+
 enum { POLICY_MODELS = 64 };
 
 struct policy_model {                  /* one model of device */
@@ -37,11 +50,18 @@ struct policy {
     uint32_t reservations;             /* at most so many at once */
     enum policy_turns turns;
     uint64_t min_run_ms;               /* before the first preemption */
+    uint64_t slice_ms;                 /* equals take turns after it; 0: not */
     double suspend_cost_s;             /* suspend and resume once */
     bool reclaim;                      /* guaranteed quota is taken back */
     bool kill;                         /* even from who loses work by it */
     bool move;                         /* suspend one to make whole places */
     uint64_t lookahead_ms;             /* stage for devices free within it */
+    uint64_t idle_grace_ms;            /* devices not used for so long are
+                                          released; 0: they are not */
+    enum policy_stray stray;
+    uint32_t context_mib;              /* a process may have on a device beyond
+                                          its limit: its context */
+    enum policy_nodes nodes;
     double burst_margin;               /* a slower device must win by this share */
     double price_hour;                 /* of a device without a row below */
     uint32_t nmodels;

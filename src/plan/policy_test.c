@@ -108,8 +108,10 @@ static void test_round(void)
     autojson json_t *j = NULL, *given = parse(
         HEAD ",\"half_life\":\"2d\",\"patience\":90,\"quantile\":0.75,"
         "\"tolerance\":0.25,\"reservations\":9,\"turns\":\"checkpoint\","
-        "\"min_run\":\"1h30m\",\"suspend_cost\":\"2500ms\","
+        "\"min_run\":\"1h30m\",\"slice\":\"30s\",\"suspend_cost\":\"2500ms\","
         "\"reclaim\":false,\"kill\":true,\"move\":false,\"lookahead\":\"5m\","
+        "\"idle_grace\":\"15m\",\"stray\":\"stop\",\"context_mib\":600,"
+        "\"nodes\":\"leased\","
         "\"burst_margin\":0.5,\"price_hour\":1.25,\"models\":["
         "{\"model\":\"H100\",\"rating\":2.5,\"price\":3.2},"
         "{\"model\":\"T4\"}]}");
@@ -124,9 +126,12 @@ static void test_round(void)
     ok(p.half_life_ms == 172800000 && p.patience_ms == 90000 &&
        p.quantile == 0.75 && p.tolerance == 0.25 && p.reservations == 9 &&
        p.turns == TURNS_CHECKPOINT && p.min_run_ms == 5400000 &&
-       p.suspend_cost_s == 2.5 && !p.reclaim && p.kill && !p.move &&
-       p.lookahead_ms == 300000 && p.burst_margin == 0.5 &&
-       p.price_hour == 1.25 && p.nmodels == 2, "to where it belongs");
+       p.slice_ms == 30000 && p.suspend_cost_s == 2.5 && !p.reclaim &&
+       p.kill && !p.move && p.lookahead_ms == 300000 &&
+       p.idle_grace_ms == 900000 && p.stray == STRAY_STOP &&
+       p.context_mib == 600 && p.nodes == NODES_LEASED &&
+       p.burst_margin == 0.5 && p.price_hour == 1.25 && p.nmodels == 2,
+       "to where it belongs");
     j = policy_to_json(&p);
     ok(policy_from_json(j, &back, NULL) == 0 && same(&p, &back) &&
        !same(&p, &fresh), "and written back to the same");

@@ -32,41 +32,7 @@ static void bits_clear(struct bits *b, uint32_t at)
     b->count--;
 }
 
-uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size)
-{
-    uint32_t word = from / 64, groups = (size / 64 + 1) / 64 + 1;
-    uint64_t left;
-
-    if (b->count == 0 || from >= size)
-        return UINT32_MAX;
-    left = b->words[word] & ~UINT64_C(0) << from % 64;
-    if (left)
-        return word * 64 + (uint32_t) __builtin_ctzll(left);
-    word++;
-    for (uint32_t g = word / 64; g < groups; g++) {
-        left = b->groups[g];
-        if (g == word / 64)
-            left &= ~UINT64_C(0) << word % 64;
-        if (left) {
-            word = g * 64 + (uint32_t) __builtin_ctzll(left);
-            return word * 64 + (uint32_t) __builtin_ctzll(b->words[word]);
-        }
-    }
-    return UINT32_MAX;
-}
-
 /* ---- buckets ---- */
-
-unsigned pool_cpu_class(uint64_t cpu_milli)
-{
-    uint64_t cpus = cpu_milli / 1000;
-    unsigned class;
-
-    if (cpus == 0)
-        return 0;
-    class = 64 - (unsigned) __builtin_clzll(cpus);
-    return class < POOL_CPU ? class : POOL_CPU - 1;
-}
 
 static uint16_t whole_bucket(const struct plan_node *n)
 {
@@ -88,15 +54,25 @@ static uint16_t part_bucket(const struct plan_node *n)
     return (uint16_t) (1 + q * POOL_CPU + pool_cpu_class(n->cpu_free));
 }
 
-/* Counted from 1, as it stands in the node. */
-static struct bits *whole_bits(struct family *f, uint16_t bucket)
+/* From one bucket of the rows to another: counted from 1, as they stand in the
+ * node.
+ */
+static void move_bit(struct bits (*rows)[POOL_CPU], uint8_t *any,
+                     const struct plan_node *n, uint16_t from, uint16_t to)
 {
-    return &f->whole[(bucket - 1) / POOL_CPU][(bucket - 1) % POOL_CPU];
-}
+    if (from) {
+        unsigned row = (from - 1u) / POOL_CPU, c = (from - 1u) % POOL_CPU;
 
-static struct bits *part_bits(struct family *f, uint16_t bucket)
-{
-    return &f->part[(bucket - 1) / POOL_CPU][(bucket - 1) % POOL_CPU];
+        bits_clear(&rows[row][c], n->slot);
+        if (rows[row][c].count == 0)
+            any[row] &= (uint8_t) ~(1u << c);
+    }
+    if (to) {
+        unsigned row = (to - 1u) / POOL_CPU, c = (to - 1u) % POOL_CPU;
+
+        bits_set(&rows[row][c], n->slot, n->family->nnodes);
+        any[row] |= (uint8_t) (1u << c);
+    }
 }
 
 static void rebucket(struct plan_node *n)
@@ -107,17 +83,11 @@ static void rebucket(struct plan_node *n)
     if (f->stale)
         return;
     if (whole != n->bucket_whole) {
-        if (n->bucket_whole)
-            bits_clear(whole_bits(f, n->bucket_whole), n->slot);
-        if (whole)
-            bits_set(whole_bits(f, whole), n->slot, f->nnodes);
+        move_bit(f->whole, f->any_whole, n, n->bucket_whole, whole);
         n->bucket_whole = whole;
     }
     if (part != n->bucket_part) {
-        if (n->bucket_part)
-            bits_clear(part_bits(f, n->bucket_part), n->slot);
-        if (part)
-            bits_set(part_bits(f, part), n->slot, f->nnodes);
+        move_bit(f->part, f->any_part, n, n->bucket_part, part);
         n->bucket_part = part;
     }
 }
@@ -132,6 +102,8 @@ static int by_name(const void *va, const void *vb)
 
 static void drop_bits(struct family *f)
 {
+    memset(f->any_whole, 0, sizeof f->any_whole);
+    memset(f->any_part, 0, sizeof f->any_part);
     for (unsigned c = 0; c < POOL_CPU; c++) {
         for (unsigned w = 0; w < POOL_WHOLE; w++) {
             free(f->whole[w][c].words);
@@ -165,7 +137,9 @@ void pool_gave(struct plan *p, const struct plan_node *n)
     o->ring[++o->gave % POOL_RING] = n->index;
 }
 
-/* What follows from the devices and from what is held. */
+/* What follows from the devices and from what is held.  Whatever changes on a
+ * node comes here, so who has seen its stamp has seen it as it is.
+ */
 static void refresh(struct plan_node *n)
 {
     n->free_whole = n->free_most = n->free_part = 0;
@@ -183,19 +157,20 @@ static void refresh(struct plan_node *n)
     n->memory_free = n->memory_held + n->parked < n->memory ?
                      n->memory - n->memory_held - n->parked : 0;
     n->usable_at = 0;
+    n->stamp = ++n->family->pool->stamps;
     rebucket(n);
 }
 
 /* ---- what is held ---- */
 
 bool pool_has(const struct plan *p, const struct part *part,
-              const struct plan_place *place)
+              const struct plan_place *place, uint64_t gave)
 {
     const struct plan_node *n = place->node;
 
     if (place->ndevices != part->devices ||
         n->cpu_free < part->need.cpu_milli ||
-        n->memory_free < part->need.memory)
+        (n->memory_free < part->need.memory && gave < part->need.memory))
         return false;
     for (uint32_t k = 0; k < place->ndevices; k++) {
         uint32_t d = place->device[k];
@@ -305,6 +280,14 @@ void pool_item_remove(struct plan_node *n, struct plan_item *i)
     }
 }
 
+void pool_fetch(const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < n->nitems; k++)
+        item_fetch(n->items[k]);
+    for (uint32_t k = 0; k < n->nitems; k++)
+        __builtin_prefetch(n->items[k]->places);
+}
+
 bool pool_met(const struct plan_node *n, uint32_t m)
 {
     for (uint32_t k = 0; n->items[m]->nplaces > 1 && k < m; k++)
@@ -329,6 +312,7 @@ static struct family *family_new(struct pool *o, const struct plan_node *n,
     struct family *f = mem_new(sizeof *f);
 
     f->key = mem_str(key);
+    f->pool = o;
     f->ndevices = n->ndevices;
     f->uniform = true;
     for (uint32_t k = 0; k < n->ndevices; k++) {
@@ -497,6 +481,16 @@ static void pool_join(struct pool *o, struct plan_node *n)
     o->sums[n->pool_number].nodes++;
 }
 
+uint16_t pool_model(struct plan *p, const char *name)
+{
+    uint32_t before = p->nmodels;
+    uint16_t model = number_of(&p->models, &p->nmodels, name);
+
+    if (p->nmodels != before)
+        shape_models(p);
+    return model;
+}
+
 static void add_devices(struct plan *p, struct plan_node *n,
                         const struct plan_node_spec *spec)
 {
@@ -504,15 +498,12 @@ static void add_devices(struct plan *p, struct plan_node *n,
     n->devices = mem_array(n->ndevices, sizeof(*n->devices));
     for (uint32_t k = 0; k < n->ndevices; k++) {
         const struct plan_device *d = &spec->devices[k];
-        uint32_t models = p->nmodels;
 
         n->devices[k] = (struct device) {
-            .model = number_of(&p->models, &p->nmodels, d->model),
+            .model = pool_model(p, d->model),
             .cell = meter_cell(p, spec->pool, d->model),
             .open = true, .free_milli = 1000, .memory = d->memory,
         };
-        if (p->nmodels != models)
-            shape_models(p);
     }
 }
 
@@ -544,7 +535,7 @@ static void meter_all(struct plan *p, const struct plan_node *n, int sign)
 struct plan_node *plan_node_add(struct plan *p,
                                 const struct plan_node_spec *spec, void *owner)
 {
-    struct plan_node *n = mem_new(sizeof *n);
+    struct plan_node *n = mem_lines(sizeof *n);
 
     n->name = mem_str(spec->name);
     n->pool = mem_str(spec->pool);
@@ -651,6 +642,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     family_leave(n);
     kind_leave(p, n);
     p->nodes[n->index] = NULL;
+    p->pool->stamps++;
     p->pool->live--;
     p->pool->sums[n->pool_number].nodes--;
     p->pool->changes++;

@@ -29,6 +29,7 @@ struct bits {
 
 struct family {
     char *key;
+    struct pool *pool;                 /* of all families */
     uint32_t ndevices;
     uint64_t models;                   /* bit k: some device is of model k */
     uint64_t memory;                   /* of the largest device */
@@ -36,6 +37,9 @@ struct family {
     bool stale;                        /* order and buckets are to be made */
     struct plan_node **nodes;          /* by name, once made */
     uint32_t nnodes, cap;
+    uint32_t first_word;               /* vain.c: of its nodes' bits */
+    uint8_t any_whole[POOL_WHOLE];     /* bit c: bucket c of the row has some */
+    uint8_t any_part[POOL_PART];
     struct bits whole[POOL_WHOLE][POOL_CPU];
     struct bits part[POOL_PART][POOL_CPU];
     struct soon *soon;                 /* burst.c: what ends there, or NULL */
@@ -67,6 +71,10 @@ struct pool {
     struct pool_sum *sums;             /* by number of the pool */
     uint32_t live;                     /* nodes */
     uint64_t changes;                  /* nodes came or went; from 1 */
+    uint64_t stamps;                   /* of nodes, so far; one more for each
+                                          that went */
+    uint64_t words_at;                 /* vain.c: when `changes` was this ... */
+    uint32_t words;                    /* ... all families' nodes had so many */
     struct plan_node **sorted;         /* see pool_sorted */
     uint64_t sorted_at;                /* when `changes` was this */
     uint64_t gave;
@@ -83,13 +91,62 @@ int pool_order(const void *va, const void *vb);
  * by one finds the same, in whatever order they came.
  */
 struct plan_node *const *pool_sorted(struct plan *p);
-unsigned pool_cpu_class(uint64_t cpu_milli);
+static inline unsigned pool_cpu_class(uint64_t cpu_milli)
+{
+    uint64_t cpus = cpu_milli / 1000;
+    unsigned class;
+
+    if (cpus == 0)
+        return 0;
+    class = 64 - (unsigned) __builtin_clzll(cpus);
+    return class < POOL_CPU ? class : POOL_CPU - 1;
+}
+
 /* One with several ranks on the node stands there several times: was the m-th
  * of its items met before?
  */
 bool pool_met(const struct plan_node *n, uint32_t m);
 /* The first node at or after `from` in the bucket, or UINT32_MAX. */
-uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size);
+static inline uint32_t bits_next(const struct bits *b, uint32_t from, uint32_t size)
+{
+    uint32_t word = from / 64, groups = (size / 64 + 1) / 64 + 1;
+    uint64_t left;
+
+    if (b->count == 0 || from >= size)
+        return UINT32_MAX;
+    left = b->words[word] & ~UINT64_C(0) << from % 64;
+    if (left)
+        return word * 64 + (uint32_t) __builtin_ctzll(left);
+    word++;
+    for (uint32_t g = word / 64; g < groups; g++) {
+        left = b->groups[g];
+        if (g == word / 64)
+            left &= ~UINT64_C(0) << word % 64;
+        if (left) {
+            word = g * 64 + (uint32_t) __builtin_ctzll(left);
+            return word * 64 + (uint32_t) __builtin_ctzll(b->words[word]);
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* ... of those whose bit is not set in `but`; NULL: all. */
+static inline uint32_t bits_next_but(const struct bits *b, const uint64_t *but,
+                                     uint32_t from, uint32_t size)
+{
+    uint32_t k = bits_next(b, from, size);
+
+    while (but && k != UINT32_MAX) {
+        uint64_t left = b->words[k / 64] & ~but[k / 64] &
+                        ~UINT64_C(0) << k % 64;
+
+        if (left)
+            return k / 64 * 64 + (uint32_t) __builtin_ctzll(left);
+        k = bits_next(b, (k / 64 + 1) * 64, size);
+    }
+    return k;
+}
+
 void pool_gave(struct plan *p, const struct plan_node *n);
 /* Take back what was only tried: nobody got room by it. */
 void pool_undo(struct plan *p, const struct shape *s,
@@ -113,13 +170,19 @@ struct search {
     const struct part *part;
     const struct place_opts *o;
     uint32_t seen;                     /* places compared so far */
+    uint64_t *vain;                    /* see vain_of; or NULL */
     bool found;
+    bool placed;                       /* devices of the best are chosen */
     struct plan_place best;
     double score;
 };
 
 /* Could a device of the family do?  Always, when none is wanted. */
 bool place_family(const struct family *f, const struct part *q);
+/* vain.c: the nodes of the family, which is ready, where a rank of the simple
+ * shape found no room and none was made since; a bit for each slot, to be set.
+ */
+uint64_t *vain_of(struct plan *p, struct shape *s, const struct family *f);
 /* Has the node room for one rank now?  `more`: memory that would come free. */
 bool place_fits(const struct plan *p, const struct plan_node *n,
                 const struct part *q, uint64_t more, bool closed);

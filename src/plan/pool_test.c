@@ -95,13 +95,13 @@ static void test_take(void)
     struct plan_place part = { .node = n, .ndevices = 1, .device = { 2 } };
     struct plan_place bad = { .node = n, .ndevices = 2, .device = { 3, 1 } };
 
-    ok(!pool_has(p, &i->shape->parts[0], &bad), "devices are ascending");
+    ok(!pool_has(p, &i->shape->parts[0], &bad, 0), "devices are ascending");
     bad.device[0] = bad.device[1];
-    ok(!pool_has(p, &i->shape->parts[0], &bad), "and differ");
+    ok(!pool_has(p, &i->shape->parts[0], &bad, 0), "and differ");
     bad.device[1] = 4;
-    ok(!pool_has(p, &i->shape->parts[0], &bad), "and are there");
+    ok(!pool_has(p, &i->shape->parts[0], &bad, 0), "and are there");
     bad.ndevices = 1;
-    ok(!pool_has(p, &i->shape->parts[0], &bad), "and as many as are needed");
+    ok(!pool_has(p, &i->shape->parts[0], &bad, 0), "and as many as are needed");
     ok(plan_start(p, i, &two, 1, NULL) == 0 && n->free_whole == 2 &&
        n->free_milli == 2000 && n->cpu_free == 8000, "two devices are taken");
     ok(plan_start(p, q, &part, 1, NULL) == 0 && n->free_whole == 1 &&

@@ -101,6 +101,7 @@ static void forget_oldest(struct predict *pr)
 
     heap_remove(&pr->oldest, k);
     map_del_id(pr->by_key, k->key);
+    pr->ranked++;
     *late_slot(pr, k->key) = NULL;
     if (k->dirty)
         list_unlink(pr->dirty, k);
@@ -149,22 +150,47 @@ static void mix_known(struct mix *m, struct known *k, bool work, double most,
         *seen = k->seen;
 }
 
+/* What is known of each key, or NULL, and last of anything; what sums they lack
+ * is worked out.
+ */
+static void find_all(struct predict *pr, const struct predict_sig *sig,
+                     bool work, struct known **ret)
+{
+    struct sketch *due[PREDICT_KEYS + 1];
+    uint32_t n = 0;
+
+    for (int i = 0; i <= PREDICT_KEYS; i++) {
+        struct sketch *s;
+
+        if (i == PREDICT_KEYS)
+            ret[i] = &pr->all;
+        else
+            ret[i] = sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
+        if (!ret[i])
+            continue;
+        s = work ? &ret[i]->work : &ret[i]->run;
+        if (s->total < 0)
+            due[n++] = s;
+    }
+    if (n > 0)
+        sketch_totals(due, n);
+}
+
 static uint32_t mix_all(struct predict *pr, const struct predict_sig *sig,
                         bool work, double coarse, struct mix *ret)
 {
     double left = 1;
     uint32_t seen = 0;
 
-    memset(ret, 0, sizeof *ret);
-    for (int i = 0; i < PREDICT_KEYS; i++) {
-        struct known *k =
-            sig->key[i] ? predict_find(pr, sig->key[i]) : NULL;
+    struct known *keys[PREDICT_KEYS + 1] = { NULL };
 
-        if (k)
-            mix_known(ret, k, work, i + 1 < PREDICT_KEYS ? 1 : coarse, &left,
-                      &seen);
-    }
-    mix_known(ret, &pr->all, work, coarse, &left, &seen);
+    find_all(pr, sig, work, keys);
+    memset(ret->share, 0, sizeof ret->share);
+    ret->end = 0;
+    for (int i = 0; i <= PREDICT_KEYS; i++)
+        if (keys[i])
+            mix_known(ret, keys[i], work, i + 1 < PREDICT_KEYS ? 1 : coarse,
+                      &left, &seen);
     mix_even(ret, sketch_bucket(UNKNOWN_LOW_MS),
              sketch_bucket(UNKNOWN_HIGH_MS), left);
     return seen;
@@ -195,7 +221,7 @@ static uint64_t sharpen(uint64_t total_ms, uint64_t age_ms, double progress)
 }
 
 /* Who predicts many ends asks for the same few signatures again and again. */
-static const struct memo *remember(struct predict *pr,
+static struct memo *remember(struct predict *pr,
                                    const struct predict_sig *sig)
 {
     struct memo *m = &pr->memo[(sig->key[0] ^ sig->key[1] >> 5) %
@@ -204,22 +230,20 @@ static const struct memo *remember(struct predict *pr,
     if (m->version != pr->version ||
         memcmp(&m->sig, sig, sizeof *sig) != 0) {
         m->seen = predict_mix(pr, sig, false, &m->mix);
+        mix_sum(&m->mix);
+        m->ahead_ms = -1;
         m->sig = *sig;
         m->version = pr->version;
     }
     return m;
 }
 
-uint32_t predict_quantiles(struct predict *pr, const struct predict_sig *sig,
-                           uint64_t age_ms, double progress, const double *q,
-                           uint32_t n, uint64_t *ret)
+static void quantiles(const struct memo *m, uint64_t age_ms, double progress,
+                      const double *q, uint32_t n, uint64_t *ret)
 {
-    const struct memo *m = remember(pr, sig);
-
     mix_quantiles(&m->mix, age_ms, q, n, ret);
     for (uint32_t k = 0; k < n; k++)
         ret[k] = sharpen(ret[k], age_ms, progress);
-    return m->seen;
 }
 
 uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
@@ -227,8 +251,36 @@ uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
 {
     uint64_t ms;
 
-    (void) predict_quantiles(pr, sig, age_ms, progress, &q, 1, &ms);
+    quantiles(remember(pr, sig), age_ms, progress, &q, 1, &ms);
     return ms;
+}
+
+static double ahead(const struct memo *m, uint64_t age_ms, double progress)
+{
+    static const double q[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
+    enum { N = array_size(q) };
+    uint64_t ms[N];
+    double sum = 0;
+
+    if (m->seen == 0)
+        return 0;
+    quantiles(m, age_ms, progress, q, N, ms);
+    for (size_t k = 0; k < N; k++)
+        sum += (double) ms[k] - (double) age_ms;
+    return fmax(sum / (double) N, 0);
+}
+
+/* Most who ask have not begun, and say nothing of themselves. */
+double predict_ahead(struct predict *pr, const struct predict_sig *sig,
+                     uint64_t age_ms, double progress)
+{
+    struct memo *m = remember(pr, sig);
+
+    if (age_ms > 0 || progress > 0)
+        return ahead(m, age_ms, progress);
+    if (m->ahead_ms < 0)
+        m->ahead_ms = ahead(m, 0, 0);
+    return m->ahead_ms;
 }
 
 uint64_t predict_cautious(struct predict *pr, const struct predict_sig *sig,
@@ -237,6 +289,7 @@ uint64_t predict_cautious(struct predict *pr, const struct predict_sig *sig,
     struct mix m;
 
     (void) mix_all(pr, sig, false, 0.5, &m);
+    mix_sum(&m);
     return sharpen(mix_quantile(&m, age_ms, q), age_ms, progress);
 }
 
@@ -244,10 +297,11 @@ void predict_guess(struct predict *pr, const struct predict_sig *sig,
                    uint64_t age_ms, double progress, struct guess *ret)
 {
     static const double q[] = { 0.1, 0.5, 0.9 };
+    const struct memo *m = remember(pr, sig);
     uint64_t ms[array_size(q)];
 
-    ret->seen = predict_quantiles(pr, sig, age_ms, progress, q, array_size(q),
-                                  ms);
+    quantiles(m, age_ms, progress, q, array_size(q), ms);
+    ret->seen = m->seen;
     ret->low_ms = ms[0];
     ret->mid_ms = ms[1];
     ret->high_ms = ms[2];
@@ -334,5 +388,6 @@ void predict_quality(struct predict *pr, struct predict_quality *ret)
     ret->below_mid = (double) q->mid / weight;
     ret->below_high = (double) q->high / weight;
     mix_add(&m, &q->error, 1);
+    mix_sum(&m);
     ret->error = (double) mix_quantile(&m, 0, 0.5) / 1e6;
 }

@@ -47,10 +47,9 @@ uint64_t predict_quantile(struct predict *pr, const struct predict_sig *sig,
  */
 uint64_t predict_cautious(struct predict *pr, const struct predict_sig *sig,
                           uint64_t age_ms, double progress, double q);
-/* ... and several; returns the ends behind them. */
-uint32_t predict_quantiles(struct predict *pr, const struct predict_sig *sig,
-                           uint64_t age_ms, double progress, const double *q,
-                           uint32_t n, uint64_t *ret);
+/* What it has before it, on average; 0: nothing is known of its like. */
+double predict_ahead(struct predict *pr, const struct predict_sig *sig,
+                     uint64_t age_ms, double progress);
 /* One ended by itself after run_ms (times the rating of its device), having
  * used `work` = device-milliseconds in all (0: no device).
  */
@@ -67,6 +66,8 @@ enum {
 };
 uint32_t predict_level(const struct predict *pr, const struct predict_sig *sig,
                        uint64_t work, uint64_t *ret_until);
+/* Grows whenever predict_level may answer otherwise. */
+uint64_t predict_ranked(const struct predict *pr);
 /* Device-ms that one more end of that level is expected to cost. */
 double predict_cost(uint32_t level);
 

@@ -45,6 +45,7 @@ struct memo {
     struct predict_sig sig;
     uint64_t version;                  /* of the predict; 0: none */
     uint32_t seen;
+    double ahead_ms;                   /* predict_ahead() from 0; < 0: not asked */
     struct mix mix;
 };
 
@@ -58,6 +59,7 @@ struct predict {
     uint32_t nforgotten, forgotten_cap;
     struct quality quality;
     uint64_t version;                  /* from 1; grows with all that is known */
+    uint64_t ranked;                   /* ... with every change of levels */
     struct memo *memo;                 /* PREDICT_MEMO; by the first key */
     struct known **late;               /* of by_key, by the last bits of a hash */
 };
@@ -65,7 +67,8 @@ struct predict {
 struct known *predict_find(const struct predict *pr, uint64_t key);
 struct known *predict_make(struct predict *pr, uint64_t key);
 /* All that is known of the signature, finest first, as one distribution of run
- * times (or of work); returns the ends behind the finest that knows any.
+ * times (or of work), not summed up yet; returns the ends behind the finest that
+ * knows any.
  */
 uint32_t predict_mix(struct predict *pr, const struct predict_sig *sig,
                      bool work, struct mix *ret);

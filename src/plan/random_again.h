@@ -2,7 +2,6 @@
 
 #include "plan/cost.h"
 #include "plan/random_world.h"
-#include "plan/reserve.h"
 #include "plan/stage.h"
 
 /* random_again - a plan made anew from the state of another has to decide as
@@ -125,6 +124,7 @@ static void park_again(struct world *w, struct again *a, unsigned k)
         const struct tnode *t = plan_node_owner(list[r].node);
 
         j->places[r].node = a->nodes[t - w->nodes];
+        j->tied |= !j->places[r].node->roams;
         pool_park(a->q, j->places[r].node,
                   (int64_t) item_bytes(j, &j->places[r]),
                   j->shape->parts[list[r].part].need.gpu_milli);
@@ -259,45 +259,42 @@ static struct plan_place *places_again(const struct world *w,
 {
     struct plan_place *ret = mem_dup(list, n * sizeof *list);
 
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; k++)
         place_again(w, a, &ret[k]);
-        ret[k].node->promised++;
-    }
     return ret;
 }
 
-static void claim_again(const struct world *w, const struct again *a,
-                        const struct claim *c, struct claim **at)
+static void claim_again(struct world *w, const struct again *a,
+                        const struct plan_claim *c)
 {
-    struct claim *d = mem_dup(c, sizeof *c);
+    struct plan_claim d = *c;
+    struct err err = { 0 };
 
-    d->next = NULL;
-    d->claimant = item_again(w, a, c->claimant);
-    d->places = places_again(w, a, c->places, c->nplaces);
-    d->victims = mem_dup(c->victims, c->nvictims * sizeof *c->victims);
-    for (uint32_t k = 0; k < d->nvictims; k++) {
-        d->victims[k].item = item_again(w, a, d->victims[k].item);
-        if (d->victims[k].moves)
-            place_again(w, a, &d->victims[k].to);
-        if (d->victims[k].how == YIELD_SUSPEND)
-            for (uint32_t m = 0; m < d->victims[k].item->nplaces; m++)
-                d->victims[k].item->places[m].node->promised++;
+    d.claimant = item_again(w, a, c->claimant);
+    d.places = places_again(w, a, c->places, c->nplaces);
+    d.victims = mem_dup(c->victims, c->nvictims * sizeof *c->victims);
+    for (uint32_t k = 0; k < d.nvictims; k++) {
+        d.victims[k].item = item_again(w, a, d.victims[k].item);
+        if (d.victims[k].moves)
+            place_again(w, a, &d.victims[k].to);
     }
-    *at = d;
+    if (plan_claim_load(a->q, &d, &err) < 0)
+        WRONG(w, "again: %s", err.text);
+    free(d.places);
+    free(d.victims);
 }
 
-static void reservation_again(const struct world *w, const struct again *a,
-                              const struct reservation *r)
+static void reservation_again(struct world *w, const struct again *a,
+                              struct plan_reservation *r)
 {
-    struct reservation *s = mem_dup(r, sizeof *r);
-    struct promises *o = a->q->promises;
+    struct plan_place *places = places_again(w, a, r->places, r->nplaces);
+    struct err err = { 0 };
 
-    s->item = item_again(w, a, r->item);
-    s->item->reserved = s;
-    s->places = places_again(w, a, r->places, r->nplaces);
-    s->tried = 0;
-    o->list = mem_grow(o->list, o->count + 1u, sizeof *o->list);
-    o->list[o->count++] = s;
+    r->item = item_again(w, a, r->item);
+    r->places = places;
+    if (plan_reserved_load(a->q, r, &err) < 0)
+        WRONG(w, "again: %s", err.text);
+    free(places);
 }
 
 static void windows_again(struct world *w, struct again *a)
@@ -316,14 +313,12 @@ static void windows_again(struct world *w, struct again *a)
  */
 static void promises_again(struct world *w, struct again *a)
 {
-    struct claim **at = &a->q->rooms->claims;
+    struct plan_reservation r;
 
-    for (const struct claim *c = w->p->rooms->claims; c; c = c->next) {
-        claim_again(w, a, c, at);
-        at = &(*at)->next;
-    }
-    for (uint32_t k = 0; k < w->p->promises->count; k++)
-        reservation_again(w, a, w->p->promises->list[k]);
+    for (const struct plan_claim *c = plan_claims(w->p); c; c = c->next)
+        claim_again(w, a, c);
+    for (uint32_t k = 0; plan_reserved(w->p, k, &r); k++)
+        reservation_again(w, a, &r);
 }
 
 static void leaving_again(struct world *w, struct again *a)

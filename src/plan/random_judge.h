@@ -213,10 +213,10 @@ struct kept {
     const struct plan_place *places;
     uint32_t nplaces;
     uint64_t start_ms;
-    const struct claim *claim;
+    const struct plan_claim *claim;
 };
 
-static const struct victim *victim_of(const struct claim *c,
+static const struct plan_victim *victim_of(const struct plan_claim *c,
                                       const struct plan_item *i)
 {
     for (uint32_t k = 0; k < c->nvictims; k++)
@@ -231,7 +231,8 @@ static void add_later(struct others *o, const struct world *w,
                       const struct plan_place *list, uint32_t count,
                       const struct kept *kept)
 {
-    const struct victim *v = kept->claim ? victim_of(kept->claim, t->i) : NULL;
+    const struct plan_victim *v =
+        kept->claim ? victim_of(kept->claim, t->i) : NULL;
 
     for (uint32_t k = 0; k < count; k++) {
         if (list[k].node != n)
@@ -309,7 +310,7 @@ static void judge_reserved(struct world *w, const struct plan_decision *d)
 
 static void judge_claims(struct world *w, const struct plan_decision *d)
 {
-    for (const struct claim *c = w->p->rooms->claims; c; c = c->next) {
+    for (const struct plan_claim *c = w->p->rooms->claims; c; c = c->next) {
         struct kept kept = { c->claimant, c->places, c->nplaces, 0, c };
 
         if (c->claimant == d->item || c->loose)
@@ -402,12 +403,22 @@ static void judge_cause(struct world *w, const struct plan_decision *d)
         judge_quota(w, t, c);
         break;
     case EVICT_TURN:
-        if (w->policy.turns == TURNS_OFF || d->how == YIELD_KILL ||
+        if (w->policy.turns == TURNS_OFF || w->policy.slice_ms > 0 ||
+            d->how == YIELD_KILL ||
             (d->how == YIELD_CHECKPOINT &&
              w->policy.turns != TURNS_CHECKPOINT))
             WRONG(w, "eviction of %" PRIu64 ": not for a turn",
                   t->spec.order);
         break;
+    case EVICT_SLICE:
+        if (w->policy.slice_ms == 0 || d->how != YIELD_SUSPEND ||
+            c->spec.priority != t->spec.priority ||
+            w->now < t->i->since_ms + w->policy.slice_ms ||
+            (plan_state(c->i) == ITEM_SUSPENDED &&
+             w->now < c->i->since_ms + w->policy.slice_ms))
+            WRONG(w, "eviction of %" PRIu64 ", whose slice is not over",
+                  t->spec.order);
+        return;
     case EVICT_MOVE:
         if (!w->policy.move || d->how != YIELD_SUSPEND ||
             !t->i->places[0].node->roams)

@@ -19,6 +19,7 @@ enum {
     LONGEST = 300000,                  /* a run in a crowd, ms */
     STAGED = 7000000,                  /* worlds from that seed on have nodes
                                           that stage */
+    SLICED = 1500000000,               /* ... and slices */
 };
 
 static const uint64_t GIB = UINT64_C(1) << 30;
@@ -166,7 +167,10 @@ static void draw_policy(struct world *w)
     }
     if (w->seed >= STAGED && draw(w, 8) > 0)
         y->lookahead_ms = 10000 * draw(w, 30);
+    if (w->seed >= SLICED && draw(w, 4) > 0)
+        y->slice_ms = 5000 * (1 + draw(w, 20));
     if (w->plain) {
+        y->slice_ms = 0;
         y->turns = TURNS_OFF;
         y->move = false;
         y->reservations = 0;

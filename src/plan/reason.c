@@ -162,7 +162,7 @@ static const struct plan_item *in_the_way(const struct plan *p,
 static const struct plan_item *holder(const struct plan *p,
                                       const struct plan_item *i)
 {
-    const struct claim *c = p->rooms->claims;
+    const struct plan_claim *c = p->rooms->claims;
 
     while (c && c->claimant == i)
         c = c->next;
@@ -202,7 +202,7 @@ static bool hopes(struct plan *p, const struct plan_item *i,
 static void reason(struct plan *p, const struct plan_item *i,
                    struct plan_reason *ret)
 {
-    const struct claim *c = room_claim(p, i);
+    const struct plan_claim *c = room_claim(p, i);
     const struct plan_tenant *bars = tenant_barred(i->tenant,
                                                    i->shape->gpu_milli);
 

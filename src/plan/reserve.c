@@ -184,6 +184,18 @@ static void forget(struct plan *p, struct reservation *r)
             (--o->count - k) * sizeof(struct reservation *));
     count_nodes(r, false);
     r->item->reserved = NULL;
+    p->promised++;
+}
+
+void promise_add(struct plan *p, struct reservation *r)
+{
+    struct promises *o = p->promises;
+
+    o->list = mem_grow(o->list, o->count + 1u, sizeof(struct reservation *));
+    o->list[o->count++] = r;
+    r->item->reserved = r;
+    count_nodes(r, true);
+    p->promised++;
 }
 
 void promise_drop(struct plan *p, struct plan_item *i)
@@ -213,20 +225,16 @@ static void set_start(const struct plan *p, struct reservation *r)
 
 bool promise_for(struct plan *p, struct plan_item *i)
 {
-    struct promises *o = p->promises;
     struct reservation *r;
 
-    if (i->reserved || o->count >= p->policy.reservations)
+    if (i->reserved || p->promises->count >= p->policy.reservations)
         return false;
     r = earliest(p, i);
     if (!r)
         return false;
     set_start(p, r);
     r->firm_ms = r->start_ms;
-    o->list = mem_grow(o->list, o->count + 1u, sizeof(struct reservation *));
-    o->list[o->count++] = r;
-    i->reserved = r;
-    count_nodes(r, true);
+    promise_add(p, r);
     return true;
 }
 
@@ -546,6 +554,7 @@ static void put_off(struct plan *p, struct reservation *r)
     r->start_ms = later->start_ms;
     set_start(p, r);
     count_nodes(r, true);
+    p->promised++;
     free_reservation(later);
 }
 

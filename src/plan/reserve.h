@@ -27,3 +27,6 @@ struct promises {
     uint32_t count;
     struct window *windows;
 };
+
+/* From now on, after all others; taken. */
+void promise_add(struct plan *p, struct reservation *r);

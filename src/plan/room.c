@@ -1,3 +1,4 @@
+#include "plan/line.h"
 #include "plan/pool.h"
 #include "plan/victim.h"
 
@@ -23,7 +24,7 @@ void room_init(struct plan *p)
     p->rooms = mem_new(sizeof(*p->rooms));
 }
 
-void room_claim_free(struct claim *c)
+void room_claim_free(struct plan_claim *c)
 {
     if (!c)
         return;
@@ -164,6 +165,12 @@ static void set_remove(struct plan *p, struct plan_item *i, uint8_t level)
             (--r->nsets - at) * sizeof(*r->sets));
 }
 
+void room_fetch(const struct plan_node *n)
+{
+    mem_fetch(n->ripe, n->nripe * sizeof(*n->ripe));
+    mem_fetch(n->bound, n->nbound * sizeof(*n->bound));
+}
+
 /* It stands in a set from when it has run for long enough. */
 void room_running(struct plan *p, struct plan_item *i, bool runs)
 {
@@ -188,9 +195,9 @@ void room_moved(struct plan *p, struct plan_item *i, uint8_t was)
 
 /* ---- claims ---- */
 
-struct claim *room_claim(const struct plan *p, const struct plan_item *i)
+struct plan_claim *room_claim(const struct plan *p, const struct plan_item *i)
 {
-    struct claim *c = p->rooms->claims;
+    struct plan_claim *c = p->rooms->claims;
 
     while (c && c->claimant != i)
         c = c->next;
@@ -206,37 +213,39 @@ static void promise_at(const struct plan_place *places, uint32_t n, bool on)
 /* Where it is suspended there has to be memory for its state, also where no
  * room is made for the claimant.
  */
-static void promise_victim(const struct victim *v, bool on)
+static void promise_victim(const struct plan_victim *v, bool on)
 {
     if (v->how == YIELD_SUSPEND)
         promise_at(v->item->places, v->item->nplaces, on);
 }
 
-static void promise(const struct claim *c, bool on)
+static void promise(const struct plan_claim *c, bool on)
 {
     promise_at(c->places, c->nplaces, on);
     for (uint32_t k = 0; k < c->nvictims; k++)
         promise_victim(&c->victims[k], on);
 }
 
-static void add_claim(struct plan *p, struct claim *c)
+void room_add(struct plan *p, struct plan_claim *c)
 {
-    struct claim **at = &p->rooms->claims;
+    struct plan_claim **at = &p->rooms->claims;
 
     while (*at)
         at = &(*at)->next;
     *at = c;
     promise(c, true);
+    p->promised++;
 }
 
-static void unlink_claim(struct plan *p, struct claim *c)
+static void unlink_claim(struct plan *p, struct plan_claim *c)
 {
-    struct claim **at = &p->rooms->claims;
+    struct plan_claim **at = &p->rooms->claims;
 
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
     promise(c, false);
+    p->promised++;
 }
 
 static void say_free(struct plan *p, const struct plan_place *places,
@@ -248,12 +257,12 @@ static void say_free(struct plan *p, const struct plan_place *places,
 }
 
 /* Who was to move and has not been told to stays where it is. */
-static void drop_claim(struct plan *p, struct claim *c)
+static void drop_claim(struct plan *p, struct plan_claim *c)
 {
     unlink_claim(p, c);
     for (uint32_t k = 0; k < c->nvictims; k++) {
         struct plan_item *v = c->victims[k].item;
-        struct claim *own = room_claim(p, v);
+        struct plan_claim *own = room_claim(p, v);
 
         v->claimant = NULL;
         if (own && v->state == ITEM_RUNNING) {
@@ -269,7 +278,8 @@ static void drop_claim(struct plan *p, struct claim *c)
     room_claim_free(c);
 }
 
-static uint32_t find_victim(const struct claim *c, const struct plan_item *v)
+static uint32_t find_victim(const struct plan_claim *c,
+                            const struct plan_item *v)
 {
     uint32_t k = 0;
 
@@ -278,10 +288,11 @@ static uint32_t find_victim(const struct claim *c, const struct plan_item *v)
     return k;
 }
 
-static struct claim *claim_alone(struct plan_item *claimant,
-                                 const struct plan_place *places, uint32_t n)
+static struct plan_claim *claim_alone(struct plan_item *claimant,
+                                      const struct plan_place *places,
+                                      uint32_t n)
 {
-    struct claim *c = mem_new(sizeof(*c));
+    struct plan_claim *c = mem_new(sizeof(*c));
 
     c->claimant = claimant;
     c->places = mem_dup(places, n * sizeof(*places));
@@ -289,54 +300,81 @@ static struct claim *claim_alone(struct plan_item *claimant,
     return c;
 }
 
-/* The claim that a search from here gives; where that has no use for v any
- * more (the journal is of another plan), at least v's own places.
- */
-static struct claim *make_claim(struct plan *p, struct plan_item *claimant,
-                                struct plan_item *v)
+static struct plan_claim *search_for(struct plan *p, struct plan_item *claimant,
+                                     const struct plan_item *v)
 {
-    struct claim *c = take(p->rooms->draft);
+    struct plan_claim *c = room_search(p, claimant);
+
+    if (p->policy.slice_ms == 0 || (c && find_victim(c, v) < c->nvictims))
+        return c;
+    room_claim_free(c);
+    return room_search_slice(p, claimant);
+}
+
+/* The claim that a search from here gives; where that has no use for v any
+ * more (v was told anew, or the journal is of another plan), a loose one.
+ */
+static struct plan_claim *make_claim(struct plan *p,
+                                     struct plan_item *claimant,
+                                     struct plan_item *v)
+{
+    struct plan_claim *c = take(p->rooms->draft);
 
     if (!c || c->claimant != claimant) {
         room_claim_free(c);
-        c = room_search(p, claimant);
+        c = search_for(p, claimant, v);
     }
     if (c && find_victim(c, v) < c->nvictims)
         return c;
     room_claim_free(c);
-    c = claim_alone(claimant, v->places, v->nplaces);
-    for (uint32_t k = 0; k < c->nplaces; k++)
-        c->places[k].part = 0;         /* of the claimant, not of v */
-    c->victims = mem_new(sizeof(*c->victims));
-    c->victims[0].item = v;
-    c->nvictims = 1;
+    c = claim_alone(claimant, NULL, 0);
     c->loose = true;
     return c;
+}
+
+/* Of that v's own places, with those of others who leave for it as well. */
+static void add_loose(struct plan *p, struct plan_claim *c,
+                      struct plan_item *v)
+{
+    promise(c, false);
+    c->places = mem_grow(c->places, c->nplaces + v->nplaces,
+                         sizeof(*c->places));
+    for (uint32_t k = 0; k < v->nplaces; k++) {
+        c->places[c->nplaces] = v->places[k];
+        c->places[c->nplaces++].part = 0;      /* of the claimant, not of v */
+    }
+    c->victims = mem_grow(c->victims, c->nvictims + 1u, sizeof(*c->victims));
+    c->victims[c->nvictims++] = (struct plan_victim) { .item = v };
+    promise(c, true);
+    p->promised++;
 }
 
 bool room_leaving(struct plan *p, struct plan_item *v,
                   struct plan_item *claimant)
 {
     bool left = false;
-    struct claim *c;
+    struct plan_claim *c;
 
     if (!claimant || !item_waits(claimant))
         return false;
     c = room_claim(p, claimant);
     if (!c) {
         c = make_claim(p, claimant, v);
-        add_claim(p, c);
+        room_add(p, c);
         left = pool_left(c->places, c->nplaces);
         for (uint32_t k = 0; k < c->nvictims; k++) {
             const struct plan_place *to = &c->victims[k].to;
 
             if (!c->victims[k].moves)
                 continue;
-            add_claim(p, claim_alone(c->victims[k].item, to, 1));
+            room_add(p, claim_alone(c->victims[k].item, to, 1));
             left |= pool_left(to, 1);
         }
     }
-    v->claimant = claimant;
+    if (c->loose && find_victim(c, v) == c->nvictims)
+        add_loose(p, c, v);
+    if (find_victim(c, v) < c->nvictims)       /* else it counts on others */
+        v->claimant = claimant;
     return left;
 }
 
@@ -344,11 +382,12 @@ bool room_leaving(struct plan *p, struct plan_item *v,
 void room_gone(struct plan *p, struct plan_item *v)
 {
     v->claimant = NULL;
-    for (struct claim *c = p->rooms->claims; c; c = c->next) {
+    for (struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         uint32_t k = find_victim(c, v);
 
         if (k == c->nvictims)
             continue;
+        p->promised++;
         promise_victim(&c->victims[k], false);
         memmove(&c->victims[k], &c->victims[k + 1],
                 (--c->nvictims - k) * sizeof(*c->victims));
@@ -357,7 +396,7 @@ void room_gone(struct plan *p, struct plan_item *v)
 
 void room_gave(struct plan *p, const struct plan_item *v, uint32_t place)
 {
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+    for (const struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         uint32_t k = find_victim(c, v);
 
         if (k < c->nvictims && c->victims[k].how == YIELD_SUSPEND)
@@ -367,7 +406,7 @@ void room_gave(struct plan *p, const struct plan_item *v, uint32_t place)
 
 void room_over(struct plan *p, struct plan_item *i)
 {
-    struct claim *c = room_claim(p, i);
+    struct plan_claim *c = room_claim(p, i);
 
     if (c)
         drop_claim(p, c);
@@ -379,7 +418,7 @@ void room_over(struct plan *p, struct plan_item *i)
 
 void room_node_gone(struct plan *p, const struct plan_node *n)
 {
-    struct claim *c = p->rooms->claims;
+    struct plan_claim *c = p->rooms->claims;
 
     while (c) {
         uint32_t k = 0;
@@ -400,7 +439,7 @@ void room_node_gone(struct plan *p, const struct plan_node *n)
 bool room_taken(const struct plan *p, const struct plan_item *claimant,
                 const struct plan_node *n)
 {
-    const struct claim *c;
+    const struct plan_claim *c;
 
     if (p->pool->live <= ROOM_NODES)
         return false;
@@ -412,6 +451,18 @@ bool room_taken(const struct plan *p, const struct plan_item *claimant,
 }
 
 /* ---- what claims mean to others ---- */
+
+bool room_own_node(const struct plan_item *i, const struct plan_node *n)
+{
+    if (!i->places)
+        return true;
+    if (!place_bound(i))
+        return n->roams && n->pool_number == i->places[0].node->pool_number;
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (i->places[k].node == n)
+            return true;
+    return false;
+}
 
 bool room_left_to(const struct plan_item *leaving, const struct plan_item *i)
 {
@@ -433,7 +484,7 @@ static void count_need(const struct shape *s, const struct plan_place *places,
 /* CPUs and memory that the claim lacks on the node beyond what its victims
  * there leave, who may leave their state in its memory.
  */
-static void claim_lacks(const struct claim *c, const struct plan_node *n,
+static void claim_lacks(const struct plan_claim *c, const struct plan_node *n,
                         int64_t *ret_cpu, int64_t *ret_memory)
 {
     count_need(c->claimant->shape, c->places, c->nplaces, n, ret_cpu,
@@ -469,7 +520,7 @@ static uint32_t count_milli(const struct shape *s,
 }
 
 /* ... and of a device.  Several claims may have shares of one. */
-static uint32_t claim_lacks_of(const struct claim *c,
+static uint32_t claim_lacks_of(const struct plan_claim *c,
                                const struct plan_node *n, uint32_t device)
 {
     uint32_t want = count_milli(c->claimant->shape, c->places, c->nplaces, n,
@@ -495,7 +546,7 @@ static bool is_among(const struct plan_place *places, uint32_t nplaces,
 /* Does it want anything there, if only memory for the state of a victim's other
  * ranks?
  */
-static bool claim_names(const struct claim *c, const struct plan_node *n)
+static bool claim_names(const struct plan_claim *c, const struct plan_node *n)
 {
     if (is_among(c->places, c->nplaces, n))
         return true;
@@ -507,7 +558,7 @@ static bool claim_names(const struct claim *c, const struct plan_node *n)
     return false;
 }
 
-static void take_on_paper(const struct claim *c, struct paper_node *at)
+static void take_on_paper(const struct plan_claim *c, struct paper_node *at)
 {
     int64_t cpu, memory;
 
@@ -524,7 +575,7 @@ static void take_on_paper(const struct claim *c, struct paper_node *at)
 void room_on_paper(struct plan *p, const struct plan_item *i,
                    struct paper *pa)
 {
-    for (const struct claim *c = p->rooms->claims; c; c = c->next)
+    for (const struct plan_claim *c = p->rooms->claims; c; c = c->next)
         for (uint32_t k = 0; c->claimant != i && k < pa->count; k++)
             if (claim_names(c, pa->nodes[k].node))
                 take_on_paper(c, &pa->nodes[k]);
@@ -539,7 +590,7 @@ bool room_allows(const struct plan *p, const struct plan_item *i,
     uint32_t milli[PLAN_DEVICES] = { 0 };
     bool any = false;
 
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+    for (const struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         int64_t lacks_cpu, lacks_memory;
 
         if (c->claimant == i || !claim_names(c, n))
@@ -564,7 +615,7 @@ bool room_keeps(const struct plan *p, const struct plan_item *i,
 {
     bool any = false;
 
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+    for (const struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         if (c->claimant == i || !claim_names(c, n))
             continue;
         for (uint32_t d = 0; d < n->ndevices; d++) {
@@ -588,10 +639,31 @@ static bool is_open(const struct plan_place *at)
     return at->node->open;
 }
 
+/* May all go who are asked next, each when those before it are gone?  If the last
+ * may not, the first would go in vain.
+ */
+static bool may_all_go(const struct plan *p, const struct plan_claim *c)
+{
+    struct ask a = { .p = p, .i = c->claimant };
+    bool may = true;
+    uint32_t k;
+
+    for (k = 0; k < c->nvictims && may; k++) {
+        const struct plan_victim *v = &c->victims[k];
+
+        if (v->item->state == ITEM_RUNNING)
+            may = victim_still(p, c->claimant, v);
+        victim_off(&a, v->item, true);
+    }
+    while (k-- > 0)
+        victim_off(&a, c->victims[k].item, false);
+    return may;
+}
+
 /* Would it be decided again?  Nobody more is told to leave for one that may not
  * start then, or by a rule that holds no more.
  */
-static bool still_holds(const struct plan *p, const struct claim *c)
+static bool still_holds(const struct plan *p, const struct plan_claim *c)
 {
     for (uint32_t k = 0; k < c->nplaces; k++)
         if (!is_open(&c->places[k]))
@@ -599,10 +671,7 @@ static bool still_holds(const struct plan *p, const struct claim *c)
     if (c->nvictims > 0 && item_waits(c->claimant) &&
         tenant_barred(c->claimant->tenant, c->claimant->shape->gpu_milli))
         return false;
-    for (uint32_t k = 0; k < c->nvictims; k++)
-        if (c->victims[k].item->state == ITEM_RUNNING)
-            return victim_still(p, c->claimant, &c->victims[k]);
-    return true;
+    return may_all_go(p, c);
 }
 
 /* What its state holds of its nodes' memory is free when it goes on. */
@@ -627,7 +696,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
         const struct plan_place *at = &places[k];
         const struct part *q = &s->parts[at->part];
 
-        if (!is_open(at) || !pool_has(p, q, at) ||
+        if (!is_open(at) || !pool_has(p, q, at, 0) ||
             !promise_allows(p, i, at->node, q, at))
             break;
         pool_take(p, s, &places[k++]);
@@ -643,7 +712,7 @@ bool room_has_all(struct plan *p, const struct plan_item *i,
  * that does not remember the search finds as well; or, where others claim that,
  * to the places that the search found.
  */
-static bool start_claimant(struct plan *p, const struct claim *c,
+static bool start_claimant(struct plan *p, const struct plan_claim *c,
                            struct plan_decision *ret)
 {
     static const struct place_opts none;
@@ -664,7 +733,7 @@ static bool start_claimant(struct plan *p, const struct claim *c,
     return true;
 }
 
-static void evict(struct plan_item *claimant, const struct victim *v,
+static void evict(struct plan_item *claimant, const struct plan_victim *v,
                   struct plan_decision *ret)
 {
     ret->what = PLAN_EVICT;
@@ -676,7 +745,7 @@ static void evict(struct plan_item *claimant, const struct victim *v,
 
 bool room_next(struct plan *p, struct plan_decision *ret)
 {
-    struct claim *c = p->rooms->claims, *next;
+    struct plan_claim *c = p->rooms->claims, *next;
 
     for (; c; c = next) {
         next = c->next;
@@ -705,6 +774,17 @@ bool room_for(struct plan *p, struct plan_item *i, struct plan_node *only,
         return false;
     room_claim_free(p->rooms->draft);
     p->rooms->draft = only ? room_search_on(p, i, only) : room_search(p, i);
+    if (!p->rooms->draft)
+        return false;
+    evict(i, &p->rooms->draft->victims[0], ret);
+    return true;
+}
+
+bool room_for_slice(struct plan *p, struct plan_item *i,
+                    struct plan_decision *ret)
+{
+    room_claim_free(p->rooms->draft);
+    p->rooms->draft = room_search_slice(p, i);
     if (!p->rooms->draft)
         return false;
     evict(i, &p->rooms->draft->victims[0], ret);

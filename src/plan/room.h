@@ -10,25 +10,6 @@ enum {
     ROOM_CLAIMS = 4,                   /* compared there, for one rank */
 };
 
-struct victim {
-    struct plan_item *item;
-    enum plan_cause cause;
-    enum plan_yield how;
-    bool moves;                        /* to a place that is free */
-    struct plan_place to;
-};
-
-struct claim {
-    struct claim *next;
-    struct plan_item *claimant;
-    struct plan_place *places;         /* all it needs */
-    uint32_t nplaces;
-    struct victim *victims;            /* still there */
-    uint32_t nvictims;
-    double loss;
-    bool loose;                        /* the places are not its own choice */
-};
-
 /* Who runs and may be asked to leave, as far as time is concerned: of one
  * priority, level and tenant, the latest first.
  */
@@ -55,8 +36,8 @@ struct ripe {
 };
 
 struct rooms {
-    struct claim *claims;              /* the oldest first */
-    struct claim *draft;               /* decided, not begun */
+    struct plan_claim *claims;              /* the oldest first */
+    struct plan_claim *draft;               /* decided, not begun */
     struct running_set *sets;          /* who goes first first: see room.c */
     uint32_t nsets, sets_cap;
     uint64_t asks;                     /* victim.c: so far */
@@ -65,10 +46,14 @@ struct rooms {
 /* Who must go for the item to start, and where it starts then: at least one
  * victim, or NULL.  Changes nothing.
  */
-struct claim *room_search(struct plan *p, struct plan_item *i);
+struct plan_claim *room_search(struct plan *p, struct plan_item *i);
 /* ... on that node: one of one rank. */
-struct claim *room_search_on(struct plan *p, struct plan_item *i,
-                             struct plan_node *n);
+struct plan_claim *room_search_on(struct plan *p, struct plan_item *i,
+                                  struct plan_node *n);
+/* ... of those alone whose slice is over, for i. */
+struct plan_claim *room_search_slice(struct plan *p, struct plan_item *i);
+/* From now on, after all others; taken. */
+void room_add(struct plan *p, struct plan_claim *c);
 /* The claim of the item, or NULL. */
-struct claim *room_claim(const struct plan *p, const struct plan_item *i);
-void room_claim_free(struct claim *c);             /* NULL is fine */
+struct plan_claim *room_claim(const struct plan *p, const struct plan_item *i);
+void room_claim_free(struct plan_claim *c);             /* NULL is fine */

@@ -56,6 +56,7 @@ struct scorer {
     bool changed;                      /* ... since the line was told */
     struct frag_types types;           /* the first TYPES of them */
     uint64_t epoch;                    /* how often `types` was made */
+    uint64_t version;                  /* ... or models were rated */
     bool stale;
     uint16_t *left;                    /* of a node's devices */
     uint32_t left_cap;
@@ -181,7 +182,7 @@ void score_count(struct plan *p, struct shape *s, int more)
     c->ratios++;
     for (uint32_t k = 0; k < p->nshapes; k++)
         if (p->shapes[k]->alone)
-            p->shapes[k]->nowhere_at = 0;
+            vain_forget(p->shapes[k]);
 }
 
 bool score_changed(struct plan *p)
@@ -266,13 +267,11 @@ static int by_count(const void *va, const void *vb)
     return strcmp(a->wish, b->wish);
 }
 
-static void learn(struct scorer *c)
+static void learn_again(struct scorer *c)
 {
     struct frag_types *t = &c->types;
     double all = 0;
 
-    if (!c->stale)
-        return;
     qsort(c->all, c->nall, sizeof(*c->all), by_count);
     t->count = t->nsizes = 0;
     t->cpu_per_milli = fmax(c->cpu_per_milli, 0);
@@ -290,7 +289,14 @@ static void learn(struct scorer *c)
     for (size_t k = 0; k < t->count; k++)
         t->items[k].weight /= all;
     c->epoch++;
+    c->version++;
     c->stale = false;
+}
+
+static inline void learn(struct scorer *c)
+{
+    if (c->stale)
+        learn_again(c);
 }
 
 /* ---- what is usable ---- */
@@ -341,7 +347,7 @@ static bool device_fits(const struct plan *p, const struct plan_node *n,
            need_matches_device(p, &n->devices[k], part);
 }
 
-static double take_whole(struct plan *p, const struct plan_node *n,
+static double take_whole(const struct plan *p, const struct plan_node *n,
                          const struct part *part, const uint16_t *kept,
                          struct plan_place *place)
 {
@@ -359,7 +365,7 @@ static double take_whole(struct plan *p, const struct plan_node *n,
 }
 
 /* The device where least is lost; devices with as much left are alike. */
-static double take_share(struct plan *p, const struct plan_node *n,
+static double take_share(const struct plan *p, const struct plan_node *n,
                          const struct part *part, const uint16_t *kept,
                          struct plan_place *place)
 {
@@ -418,12 +424,10 @@ static double dearer(double price, double least)
     return least > 0 ? price / least - 1 : 1;
 }
 
-static void rate(const struct plan *p)
+static void rate_again(const struct plan *p)
 {
     struct scorer *c = p->scorer;
 
-    if (c->rated_at == p->pool->changes)
-        return;
     c->rated = mem_grow(c->rated, p->nmodels + 1, sizeof(*c->rated));
     c->best = 0;
     for (uint32_t m = 0; m < p->nmodels; m++)
@@ -446,6 +450,13 @@ static void rate(const struct plan *p)
                                   cheapest(p, c->rated[m].rating));
     c->cheap = cheapest(p, c->best);
     c->rated_at = p->pool->changes;
+    c->version++;
+}
+
+static inline void rate(const struct plan *p)
+{
+    if (p->scorer->rated_at != p->pool->changes)
+        rate_again(p);
 }
 
 double score_rating(const struct plan *p, uint16_t model)
@@ -490,7 +501,14 @@ static double starved(const struct scorer *c, const struct plan_node *n,
     return (want - (left > 0 ? left : 0)) / c->cpu_per_milli;
 }
 
-double score_place(struct plan *p, struct plan_node *n,
+uint64_t score_version(const struct plan *p)
+{
+    learn(p->scorer);
+    rate(p);
+    return p->scorer->version;
+}
+
+double score_place(const struct plan *p, struct plan_node *n,
                    const struct part *part, const uint16_t *kept,
                    struct plan_place *place)
 {

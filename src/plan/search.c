@@ -20,6 +20,7 @@
  *     priority   for one of higher priority;
  *     quota      for a tenant within its guaranteed quota, by one beyond it;
  *     turn       for one of an earlier level, if the policy's turns allow it;
+ *     slice      for an equal, where the policy has slices, after its own;
  *     move       for anybody, when it fits elsewhere right now.
  *
  * Who is moved and finds no hole pushes smaller ones on to other nodes, and
@@ -28,7 +29,7 @@
 enum { RESIDENTS = 64, MOVES = 16 };
 
 struct step {                          /* one taken off on paper */
-    struct victim victim;
+    struct plan_victim victim;
     double loss;
 };
 
@@ -37,7 +38,7 @@ struct hunt {
     struct plan_item *i;
     struct ask ask;
     struct paper paper;
-    struct claim *claim;               /* as far as it is made */
+    struct plan_claim *claim;               /* as far as it is made */
     uint32_t places_cap;
     struct step *steps;
     uint32_t nsteps, steps_cap;
@@ -71,7 +72,7 @@ static void take_off(struct hunt *s, const struct option *o)
 {
     struct step *step = push(s);
 
-    step->victim = (struct victim) {
+    step->victim = (struct plan_victim) {
         .item = o->item, .cause = o->cause, .how = o->how,
     };
     step->loss = o->loss;
@@ -280,6 +281,7 @@ static uint32_t residents(const struct hunt *s, const struct paper_node *at,
     const struct plan_node *n = at->node;
     uint32_t count = 0, to;
 
+    pool_fetch(n);
     for (uint32_t k = 0; k < n->nitems && count < RESIDENTS; k++) {
         struct plan_item *v = n->items[k];
         struct option o;
@@ -426,7 +428,7 @@ static double cost_here(struct hunt *s, struct paper_node *at,
 
 static void add_place(struct hunt *s, const struct plan_place *place)
 {
-    struct claim *c = s->claim;
+    struct plan_claim *c = s->claim;
 
     if (c->nplaces == s->places_cap) {
         s->places_cap = s->places_cap ? s->places_cap * 2 : 4;
@@ -443,18 +445,6 @@ static void settle(struct hunt *s, struct paper_node *at, uint32_t part)
     if (!paper_fits(&s->paper, at, s->i->shape, part, &place))
         (void) clear(s, at, part, &place);
     add_place(s, &place);
-}
-
-bool room_own_node(const struct plan_item *i, const struct plan_node *n)
-{
-    if (!i->places)
-        return true;
-    if (!place_bound(i))
-        return n->roams && n->pool_number == i->places[0].node->pool_number;
-    for (uint32_t k = 0; k < i->nplaces; k++)
-        if (i->places[k].node == n)
-            return true;
-    return false;
 }
 
 /* Where one more costs least; the fuller node among equals, then by name. */
@@ -560,7 +550,7 @@ static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
 
 static void take_victims(struct hunt *s)
 {
-    s->claim->victims = mem_array(s->nsteps + 1, sizeof(struct victim));
+    s->claim->victims = mem_array(s->nsteps + 1, sizeof(struct plan_victim));
     for (uint32_t k = 0; k < s->nsteps; k++) {
         s->claim->victims[s->claim->nvictims++] = s->steps[k].victim;
         s->claim->loss += s->steps[k].loss;
@@ -575,7 +565,7 @@ static bool fills_more(const struct hunt *s)
     uint64_t left = 0;
 
     for (uint32_t k = 0; k < s->nsteps; k++) {
-        const struct victim *v = &s->steps[k].victim;
+        const struct plan_victim *v = &s->steps[k].victim;
 
         if (v->cause == EVICT_TURN && !v->moves &&
             !victim_turn(&s->ask, v->item))
@@ -584,10 +574,10 @@ static bool fills_more(const struct hunt *s)
     return 2 * left <= s->i->shape->gpu_milli;
 }
 
-static struct claim *search_in(struct plan *p, struct plan_item *i,
-                               const struct ask *ask,
-                               struct plan_node *const *nodes, uint32_t n,
-                               bool moves)
+static struct plan_claim *search_in(struct plan *p, struct plan_item *i,
+                                    const struct ask *ask,
+                                    struct plan_node *const *nodes, uint32_t n,
+                                    bool moves)
 {
     struct hunt s = { .p = p, .i = i, .ask = *ask, .moves = moves };
     bool found;
@@ -605,9 +595,9 @@ static struct claim *search_in(struct plan *p, struct plan_item *i,
     return NULL;
 }
 
-static struct claim *better(struct claim *a, struct claim *b)
+static struct plan_claim *better(struct plan_claim *a, struct plan_claim *b)
 {
-    struct claim *worse = b;
+    struct plan_claim *worse = b;
 
     if (!a || !b)
         return a ? a : b;
@@ -620,12 +610,12 @@ static struct claim *better(struct claim *a, struct claim *b)
 }
 
 /* All of them, pool by pool where it must stay in one. */
-static struct claim *search_nodes(struct plan *p, struct plan_item *i,
-                                  const struct ask *ask,
-                                  struct plan_node **nodes, uint32_t n,
-                                  bool moves)
+static struct plan_claim *search_nodes(struct plan *p, struct plan_item *i,
+                                       const struct ask *ask,
+                                       struct plan_node **nodes, uint32_t n,
+                                       bool moves)
 {
-    struct claim *best = NULL;
+    struct plan_claim *best = NULL;
     uint32_t from = 0;
 
     sort_nodes(nodes, n);
@@ -640,8 +630,8 @@ static struct claim *search_nodes(struct plan *p, struct plan_item *i,
     return best;
 }
 
-static struct claim *search_all(struct plan *p, struct plan_item *i,
-                                const struct ask *ask)
+static struct plan_claim *search_all(struct plan *p, struct plan_item *i,
+                                     const struct ask *ask)
 {
     uint64_t idle = meter_idle(p), want = i->shape->gpu_milli;
     bool moves = room_moves(p) && idle >= 1000 && want > 0;
@@ -666,8 +656,8 @@ static uint32_t add_node(struct plan_node **nodes, uint32_t n,
 }
 
 /* On its own nodes, and nowhere else. */
-static struct claim *search_own(struct plan *p, struct plan_item *i,
-                                const struct ask *ask)
+static struct plan_claim *search_own(struct plan *p, struct plan_item *i,
+                                     const struct ask *ask)
 {
     autofree struct plan_node **nodes =
         mem_array(i->nplaces, sizeof(struct plan_node *));
@@ -698,19 +688,20 @@ static bool could_be(const struct ask *ask, const struct plan_node *n)
  * room, or so many nodes would do: who comes later in that order has no less to
  * lose.
  */
-static struct claim *search_one(struct plan *p, struct plan_item *i,
-                                const struct ask *ask,
-                                struct plan_item *const *victims, uint32_t n)
+static struct plan_claim *search_one(struct plan *p, struct plan_item *i,
+                                     const struct ask *ask,
+                                     struct plan_item *const *victims,
+                                     uint32_t n)
 {
     struct plan_node *seen[ROOM_VICTIMS];
-    struct claim *best = NULL;
+    struct plan_claim *best = NULL;
     uint32_t nseen = 0, found = 0;
 
     for (uint32_t k = 0; k < n && found < ROOM_CLAIMS &&
                          (!best || best->nvictims > 1); k++) {
         struct plan_node *node = victims[k]->places[0].node;
         uint32_t before = nseen;
-        struct claim *c;
+        struct plan_claim *c;
 
         nseen = add_node(seen, nseen, node);
         if (nseen == before || !could_be(ask, node))
@@ -723,8 +714,8 @@ static struct claim *search_one(struct plan *p, struct plan_item *i,
 }
 
 /* Where the first of those run who may be made to go. */
-static struct claim *search_some(struct plan *p, struct plan_item *i,
-                                 const struct ask *ask)
+static struct plan_claim *search_some(struct plan *p, struct plan_item *i,
+                                      const struct ask *ask)
 {
     struct plan_item *victims[ROOM_VICTIMS];
     struct plan_node *nodes[ROOM_VICTIMS];
@@ -746,10 +737,10 @@ static struct claim *search_some(struct plan *p, struct plan_item *i,
     return search_nodes(p, i, ask, nodes, n, false);
 }
 
-struct claim *room_search(struct plan *p, struct plan_item *i)
+struct plan_claim *room_search(struct plan *p, struct plan_item *i)
 {
     struct ask ask = victim_ask(p, i);
-    struct claim *c;
+    struct plan_claim *c;
 
     if (p->pool->live <= ROOM_NODES) {
         ask.fills = victim_fills(p, i);
@@ -762,10 +753,37 @@ struct claim *room_search(struct plan *p, struct plan_item *i)
     return place_bound(i) ? search_own(p, i, &ask) : search_some(p, i, &ask);
 }
 
-struct claim *room_search_on(struct plan *p, struct plan_item *i,
-                             struct plan_node *n)
+struct plan_claim *room_search_on(struct plan *p, struct plan_item *i,
+                                  struct plan_node *n)
 {
     struct ask ask = victim_ask(p, i);
 
     return could_be(&ask, n) ? search_in(p, i, &ask, &n, 1, false) : NULL;
+}
+
+/* ---- slices ---- */
+
+/* In a large pool, where those are whose slices are over for longest. */
+struct plan_claim *room_search_slice(struct plan *p, struct plan_item *i)
+{
+    autofree struct plan_node **nodes =
+        mem_array(p->nnodes + i->nplaces + ROOM_VICTIMS,
+                  sizeof(struct plan_node *));
+    struct plan_item *victims[ROOM_VICTIMS];
+    struct ask ask = victim_ask(p, i);
+    uint32_t n = 0, count = 0;
+
+    ask.slice = true;
+    if (p->pool->live <= ROOM_NODES)
+        n = all_nodes(p, nodes);
+    else if (!place_bound(i))
+        count = slice_first(p, i, victims);
+    else
+        for (uint32_t k = 0; k < i->nplaces; k++)
+            if (i->places[k].node->open)
+                n = add_node(nodes, n, i->places[k].node);
+    for (uint32_t k = 0; k < count; k++)
+        if (victims[k]->places[0].node->open)
+            n = add_node(nodes, n, victims[k]->places[0].node);
+    return n > 0 ? search_nodes(p, i, &ask, nodes, n, false) : NULL;
 }

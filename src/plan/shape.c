@@ -146,7 +146,7 @@ bool need_matches_device(const struct plan *p, const struct device *d,
     return names_model(part, p->models[d->model]);
 }
 
-bool need_matches_node(const struct plan_node *n, const struct part *part)
+bool need_has_labels(const struct plan_node *n, const struct part *part)
 {
     for (uint32_t i = 0; i < part->need.nlabels; i++) {
         uint32_t k = 0;
@@ -341,9 +341,12 @@ static void unmake(struct plan *p, struct shape *s)
         free_texts(s->parts[k].need.models, s->parts[k].need.nmodels);
         free_texts(s->parts[k].need.labels, s->parts[k].need.nlabels);
         free(s->parts[k].home);
+        free(s->parts[k].scored);
     }
     free(s->parts);
+    free(s->vain);
     free(s->by_size);
+    free(s->rows);
     free(s);
 }
 

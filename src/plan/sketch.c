@@ -60,6 +60,27 @@ float sketch_total(struct sketch *s)
     return total;
 }
 
+/* One addition waits for the one before it, so several sums take turns.  What a
+ * sketch has outside its own range is 0, which adds nothing.
+ */
+void sketch_totals(struct sketch *const *list, uint32_t n)
+{
+    const struct sketch *due[SKETCH_TOGETHER];
+    float total[SKETCH_TOGETHER] = { 0 };
+    uint32_t first = SKETCH_BUCKETS, end = 0;
+
+    for (uint32_t k = 0; k < SKETCH_TOGETHER; k++) {
+        due[k] = list[k < n ? k : 0];
+        first = due[k]->first < first ? due[k]->first : first;
+        end = due[k]->end > end ? due[k]->end : end;
+    }
+    for (uint32_t i = first; i < end; i++)
+        for (uint32_t k = 0; k < SKETCH_TOGETHER; k++)
+            total[k] += due[k]->weight[i];
+    for (uint32_t k = 0; k < n; k++)
+        list[k]->total = total[k];
+}
+
 void mix_add(struct mix *m, struct sketch *s, double share)
 {
     double each = share / (double) sketch_total(s);
@@ -89,23 +110,29 @@ static double part_above(uint32_t bucket, uint64_t than)
     return (double) than >= high ? 0 : (high - (double) than) / (high - low);
 }
 
+/* From the far end: the small ones are not lost beside the large ones. */
+void mix_sum(struct mix *m)
+{
+    double sum = 0;
+
+    for (uint32_t i = m->end; i-- > 0;)
+        m->above[i] = sum += m->share[i];
+}
+
 double mix_above(const struct mix *m, uint64_t than)
 {
     uint32_t first = sketch_bucket(than);
-    double sum = 0;
+    double rest = first + 1 < m->end ? m->above[first + 1] : 0;
 
-    /* From the far end: the small ones are not lost beside the large ones. */
-    for (uint32_t i = m->end; i > first + 1;)
-        sum += m->share[--i];
-    return sum + m->share[first] * part_above(first, than);
+    return rest + m->share[first] * part_above(first, than);
 }
 
 static uint64_t quantile(const struct mix *m, uint64_t than, double above,
                          double q)
 {
     uint32_t i = sketch_bucket(than);
-    double left = above * q;
-    double from = (double) than, high;
+    uint32_t at = i;
+    double left = above * q, from, high;
     double here = m->share[i] * part_above(i, than);
 
     if (left <= 0)
@@ -115,8 +142,8 @@ static uint64_t quantile(const struct mix *m, uint64_t than, double above,
         if (++i == SKETCH_BUCKETS)
             return sketch_low(SKETCH_BUCKETS);     /* by rounding alone */
         here = m->share[i];
-        from = (double) sketch_low(i);
     }
+    from = i == at ? (double) than : (double) sketch_low(i);
     high = (double) sketch_low(i + 1);
     return (uint64_t) (from + (high - from) * (left / here));
 }

@@ -25,6 +25,7 @@ struct sketch {
 struct mix {
     double share[SKETCH_BUCKETS];
     uint32_t end;                      /* none from there on has a share */
+    double above[SKETCH_BUCKETS];      /* mix_sum(): of each and those beyond */
 };
 
 /* `memory`: of so many values the oldest counts a third. */
@@ -33,6 +34,9 @@ void sketch_add(struct sketch *s, uint64_t value, float memory);
  * than asked about.
  */
 float sketch_total(struct sketch *s);
+/* ... of several, SKETCH_TOGETHER at most, in less time than one by one. */
+enum { SKETCH_TOGETHER = 5 };
+void sketch_totals(struct sketch *const *list, uint32_t n);
 uint32_t sketch_bucket(uint64_t value);
 uint64_t sketch_low(uint32_t bucket);              /* its least value */
 
@@ -40,6 +44,8 @@ uint64_t sketch_low(uint32_t bucket);              /* its least value */
 void mix_add(struct mix *m, struct sketch *s, double share);
 /* ... and the same to each bucket of a range. */
 void mix_even(struct mix *m, uint32_t first, uint32_t end, double share);
+/* All is added: from here on it may be asked. */
+void mix_sum(struct mix *m);
 /* The share of what is more than `than`. */
 double mix_above(const struct mix *m, uint64_t than);
 /* The quantile q of what is more than `than`; past all that the mix knows, as

@@ -50,6 +50,7 @@ static uint32_t ends_on(const struct plan *p, const struct plan_node *n,
 {
     uint32_t count = 0;
 
+    pool_fetch(n);
     for (uint32_t k = 0; k < n->nitems; k++)
         if (n->items[k]->state == ITEM_RUNNING && !pool_met(n, k))
             ret[count++] = (struct end) {

@@ -400,9 +400,9 @@ uint32_t plan_stage(const struct plan_item *i, const struct plan_place **ret,
     return i->stage->nplaces;
 }
 
-struct plan_item *plan_node_staged(const struct plan_node *n)
+struct plan_item *plan_node_staged(const struct plan_node *n, uint32_t k)
 {
-    return n->nstaged > 0 ? n->staged[0]->item : NULL;
+    return k < n->nstaged ? n->staged[k]->item : NULL;
 }
 
 /* ---- checking ---- */

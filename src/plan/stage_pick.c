@@ -94,8 +94,8 @@ static struct plan_item *first_of_shape(const struct plan *p,
 {
     struct plan_item *best = NULL;
 
-    for (const struct row *r = s->rows; r; r = r->of_shape)
-        best = first_in_row(p, &r->queues, 0, best);
+    for (uint32_t k = 0; k < s->nrows; k++)
+        best = first_in_row(p, &s->rows[k]->queues, 0, best);
     for (const struct queue *q = s->queues; s->denied > 0 && q; q = q->next)
         if (q->parked == PARKED_DENIED)
             best = first_in_queue(p, q, best);
@@ -380,7 +380,7 @@ static bool stage_promised(struct plan *p, struct plan_decision *ret)
 /* Somebody leaves for it, which takes a while. */
 static bool stage_claimed(struct plan *p, struct plan_decision *ret)
 {
-    for (const struct claim *c = p->rooms->claims; c; c = c->next) {
+    for (const struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         bool will = c->nvictims > 0 && !c->loose && may_stage(c->claimant);
 
         for (uint32_t k = 0; will && k < c->nplaces; k++)

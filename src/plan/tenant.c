@@ -151,11 +151,6 @@ const struct plan_tenant *tenant_barred(const struct plan_tenant *t,
     return NULL;
 }
 
-bool tenant_within_quota(const struct plan_tenant *t, uint64_t milli)
-{
-    return t->quota_milli > 0 && t->held_milli + milli <= t->quota_milli;
-}
-
 static double share(const struct plan *p, struct plan_tenant *t)
 {
     if (t->share_ms != p->now_ms) {
@@ -166,17 +161,20 @@ static double share(const struct plan *p, struct plan_tenant *t)
     return t->share;
 }
 
+/* off: what b holds less than it does. */
 static int siblings(const struct plan *p, struct plan_tenant *a,
-                    struct plan_tenant *b)
+                    struct plan_tenant *b, uint64_t off)
 {
     bool a_within = a->held_milli < a->quota_milli;
-    bool b_within = b->held_milli < b->quota_milli;
+    bool b_within = b->held_milli - off < b->quota_milli;
     double as, bs;
 
     if (a_within != b_within)
         return a_within ? -1 : 1;
     as = share(p, a);
     bs = share(p, b);
+    if (off > 0)
+        bs -= (double) off / 1000 * full_usage(p) / (b->weight ? b->weight : 1);
     if (as < bs || as > bs)
         return as < bs ? -1 : 1;
     return strcmp(a->name, b->name);
@@ -185,8 +183,8 @@ static int siblings(const struct plan *p, struct plan_tenant *a,
 /* Where one is above the other, the one above has waited on its own account:
  * it goes first.
  */
-int tenant_order(const struct plan *p, struct plan_tenant *a,
-                 struct plan_tenant *b)
+int tenant_order_off(const struct plan *p, struct plan_tenant *a,
+                     struct plan_tenant *b, uint64_t off)
 {
     if (a == b || !p->fair)
         return 0;
@@ -204,7 +202,13 @@ int tenant_order(const struct plan *p, struct plan_tenant *a,
         a = a->parent;
         b = b->parent;
     }
-    return siblings(p, a, b);
+    return siblings(p, a, b, off);
+}
+
+int tenant_order(const struct plan *p, struct plan_tenant *a,
+                 struct plan_tenant *b)
+{
+    return tenant_order_off(p, a, b, 0);
 }
 
 /* ---- the tree ---- */

@@ -150,3 +150,36 @@ const struct keyed_entry *timetable_first(const struct timetable *t)
             first = of[k];
     return first;
 }
+
+/* Whoever is due in a heap is below one that is. */
+static uint32_t heap_due(const struct keyed *h, uint64_t now_ms,
+                         struct plan_item **ret, uint32_t most)
+{
+    uint32_t at[TIMETABLE_DUE], n = 0;
+
+    if (most > 0 && h->count > 0 && h->list[0].key[0] <= now_ms)
+        at[n++] = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t below = at[k] * KEYED_BELOW + 1;
+
+        ret[k] = h->list[at[k]].item;
+        for (uint32_t end = below + KEYED_BELOW; below < end; below++)
+            if (n < most && below < h->count &&
+                h->list[below].key[0] <= now_ms)
+                at[n++] = below;
+    }
+    return n;
+}
+
+uint32_t timetable_due(const struct timetable *t, uint64_t now_ms,
+                       struct plan_item *ret[TIMETABLE_DUE])
+{
+    uint32_t n = heap_due(&t->running, now_ms, ret, TIMETABLE_DUE);
+
+    n += heap_due(&t->waiting, now_ms, &ret[n], TIMETABLE_DUE - n);
+    for (uint32_t k = t->first; k < t->end && n < TIMETABLE_DUE &&
+                                t->list[k].key[0] <= now_ms; k++)
+        if (t->list[k].item)
+            ret[n++] = t->list[k].item;
+    return n;
+}

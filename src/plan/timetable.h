@@ -30,3 +30,7 @@ void timetable_set(struct plan *p, struct plan_item *i, uint64_t at_ms);
 uint64_t timetable_ms(const struct timetable *t, const struct plan_item *i);
 /* The first, by time and order; NULL: none. */
 const struct keyed_entry *timetable_first(const struct timetable *t);
+/* Some of those that are due then, in no order; returns how many. */
+enum { TIMETABLE_DUE = 64 };
+uint32_t timetable_due(const struct timetable *t, uint64_t now_ms,
+                       struct plan_item *ret[TIMETABLE_DUE]);

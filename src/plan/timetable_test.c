@@ -63,12 +63,29 @@ static bool is_first(const struct plan *p, const struct set *s)
              : !first;
 }
 
+/* Of those due then it says as many as it may, and no other. */
+static bool says_due(const struct plan *p, const struct set *s, uint64_t now_ms)
+{
+    struct plan_item *list[TIMETABLE_DUE];
+    uint32_t n = timetable_due(&p->timetable, now_ms, list), due = 0;
+    bool right = true;
+
+    for (uint32_t k = 0; k < ITEMS; k++)
+        due += s->at_ms[k] <= now_ms;
+    for (uint32_t k = 0; k < n; k++) {
+        right &= s->at_ms[list[k] - s->items] <= now_ms;
+        for (uint32_t m = 0; m < k; m++)
+            right &= list[m] != list[k];
+    }
+    return right && n == (due < TIMETABLE_DUE ? due : TIMETABLE_DUE);
+}
+
 static void test_random(void)
 {
     struct plan *p = plan_new();
     struct set *s = mem_new(sizeof(*s));
     uint64_t random = 7;
-    uint32_t wrong = 0, listed = 0, due = 0;
+    uint32_t wrong = 0, listed = 0, due = 0, unsaid = 0;
 
     p->now_ms = UINT64_C(1) << 40;
     for (uint32_t k = 0; k < ITEMS; k++) {
@@ -80,8 +97,11 @@ static void test_random(void)
         step(p, s, &random);
         wrong += !is_first(p, s);
         listed += p->timetable.live > ITEMS / 8;
+        unsaid += !says_due(p, s, p->now_ms + n % p->policy.patience_ms) ||
+                  !says_due(p, s, p->now_ms + 2 * p->policy.patience_ms);
     }
     ok(wrong == 0, "the first is the first of all");
+    ok(unsaid == 0, "and those due are said, as many as are asked for");
     ok(listed > STEPS / 2, "most stand in the list");
     ok(p->timetable.cap <= 4 * ITEMS, "which is not longer than it must be");
     for (const struct plan_item *i; (i = first_of(s)); due++) {

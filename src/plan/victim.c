@@ -7,8 +7,11 @@
 
 /* Who may be made to go, for whom, and what that costs. */
 
-/* Is there memory for what all its ranks on that node leave there? */
-static bool can_park(const struct plan_item *v, const struct plan_node *n)
+/* Is there memory for what all its ranks on that node leave there, if `back` of
+ * what is held were given back?
+ */
+static bool can_park(const struct plan_item *v, const struct plan_node *n,
+                     uint64_t back)
 {
     uint64_t bytes = 0, given = 0;
 
@@ -19,7 +22,7 @@ static bool can_park(const struct plan_item *v, const struct plan_node *n)
         given += v->shape->parts[v->places[k].part].need.memory;
     }
     return n->suspends &&
-           n->memory_held + n->parked + bytes <= n->memory + given;
+           n->memory_held + n->parked + bytes <= n->memory + given + back;
 }
 
 enum plan_yield victim_how(const struct plan_item *v)
@@ -27,9 +30,16 @@ enum plan_yield victim_how(const struct plan_item *v)
     if (v->yield != YIELD_SUSPEND)
         return v->yield;
     for (uint32_t k = 0; k < v->nplaces; k++)
-        if (!can_park(v, v->places[k].node))
+        if (!can_park(v, v->places[k].node, 0))
             return YIELD_KILL;
     return YIELD_SUSPEND;
+}
+
+bool victim_stays(const struct plan_item *v, const struct plan_node *n,
+                  uint64_t taken)
+{
+    return v->yield == YIELD_SUSPEND && !can_park(v, n, 0) &&
+           can_park(v, n, taken);
 }
 
 /* What it costs, in ms by which somebody is later.  Suspended, it pays for
@@ -87,9 +97,17 @@ uint32_t victim_apart(bool back)
     return back ? 1 : PREDICT_GIVE_WAY;
 }
 
+/* Slices are taken whole, and by all in turn: a level is no reason beside
+ * them.
+ */
+static bool takes_turns(const struct plan *p)
+{
+    return p->policy.turns != TURNS_OFF && p->policy.slice_ms == 0;
+}
+
 struct ask victim_ask(const struct plan *p, const struct plan_item *i)
 {
-    bool turns = p->policy.turns != TURNS_OFF && i->shape->gpu_milli > 0;
+    bool turns = takes_turns(p) && i->shape->gpu_milli > 0;
     uint32_t turn = i->level + victim_apart(place_bound(i));
 
     return (struct ask) {
@@ -146,7 +164,7 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
 
 bool victim_fills(const struct plan *p, const struct plan_item *i)
 {
-    return room_moves(p) && p->policy.turns != TURNS_OFF && i->promoted &&
+    return room_moves(p) && takes_turns(p) && i->promoted &&
            i->shape->gpu_milli > 0 &&
            2 * meter_idle(p) >= i->shape->gpu_milli;
 }
@@ -217,12 +235,42 @@ static bool may_lend(const struct ask *a, enum lend lend, uint8_t level)
                         place_bound(a->i));
 }
 
+/* As for a turn, but its tenant is judged by what it has had: one that has a
+ * device would always be after one that has none.
+ */
+static bool shares_slice(const struct ask *a, const struct plan_item *v)
+{
+    return !a->p->fair || a->i->tenant == v->tenant ||
+           ((a->within || victim_over_quota(v->tenant)) &&
+            tenant_order_off(a->p, a->i->tenant, v->tenant,
+                             v->held_milli) <= 0);
+}
+
+/* Its slice is its least run time.  The fewest go, and of these who was there
+ * longest.
+ */
+static bool may_slice(const struct ask *a, struct plan_item *v,
+                      struct option *ret)
+{
+    if (v->priority != a->i->priority || v->held_milli == 0 ||
+        slice_over_ms(a->p, v, a->i) > a->p->now_ms ||
+        !shares_slice(a, v) || victim_how(v) != YIELD_SUSPEND)
+        return false;
+    *ret = (struct option) {
+        .item = v, .loss = (double) v->since_ms, .cause = EVICT_SLICE,
+        .how = YIELD_SUSPEND,
+    };
+    return true;
+}
+
 /* Who stands in no set has not run for long enough. */
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
 {
     enum plan_cause cause;
     enum plan_yield how;
 
+    if (a->slice)
+        return may_slice(a, v, ret);
     if (v->room_slot == 0 ||
         !may_ask(a, v->priority, v->level, v->tenant, &cause))
         return false;
@@ -254,7 +302,7 @@ bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret)
 }
 
 bool victim_still(const struct plan *p, const struct plan_item *i,
-                  const struct victim *v)
+                  const struct plan_victim *v)
 {
     const struct plan_item *o = v->item;
 
@@ -262,13 +310,15 @@ bool victim_still(const struct plan *p, const struct plan_item *i,
         return false;
     if (v->cause == EVICT_MOVE)
         return p->policy.move;
+    if (v->cause == EVICT_SLICE)
+        return p->policy.slice_ms > 0 && o->priority == i->priority;
     if (o->room_slot == 0 || o->priority > i->priority)
         return false;
     if (v->cause == EVICT_PRIORITY)
         return o->priority < i->priority;
     if (v->cause == EVICT_TURN)
-        return p->policy.turns == TURNS_CHECKPOINT ||
-               (p->policy.turns != TURNS_OFF && v->how == YIELD_SUSPEND);
+        return takes_turns(p) && (v->how == YIELD_SUSPEND ||
+                                  p->policy.turns == TURNS_CHECKPOINT);
     return p->policy.reclaim && (v->how != YIELD_KILL || p->policy.kill) &&
            tenant_within_quota(i->tenant, i->shape->gpu_milli) &&
            victim_over_quota(o->tenant);

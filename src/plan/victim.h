@@ -7,7 +7,8 @@
  *     priority   for one of higher priority;
  *     quota      for a tenant within its guaranteed quota, by one beyond it;
  *     turn       for one of an earlier level, or that waits past its patience,
- *                if the policy's turns allow it.
+ *                if the policy's turns allow it;
+ *     slice      for an equal, once its slice is over: see slice.c.
  */
 
 /* A claimant asks; what it may ask of whom follows from this alone, as long as
@@ -22,6 +23,7 @@ struct ask {
     uint32_t least;                    /* ... that might: see victim.c */
     uint64_t due_ms;                   /* who is there since then does, too */
     bool fills;                        /* ... and few: see victim_fills */
+    bool slice;                        /* only those whose slice is over */
 };
 
 enum { ASK_RECLAIM = 1, ASK_TURN = 2 };            /* plan_tenant.may */
@@ -43,6 +45,12 @@ bool victim_fills(const struct plan *p, const struct plan_item *i);
 /* Is it i's turn, without regard to that? */
 bool victim_turn(const struct ask *a, const struct plan_item *v);
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);
+/* slice.c: since when v has had its slice, with i waiting for it. */
+uint64_t slice_over_ms(const struct plan *p, const struct plan_item *v,
+                       const struct plan_item *i);
+/* ... all who have: those who began first, at most ROOM_VICTIMS. */
+uint32_t slice_first(const struct plan *p, const struct plan_item *i,
+                     struct plan_item **ret);
 /* More than is guaranteed to it, or to those above it. */
 bool victim_over_quota(const struct plan_tenant *t);
 /* On paper v is gone, or there again: what its tenant has more than it is
@@ -53,7 +61,7 @@ void victim_off(struct ask *a, const struct plan_item *v, bool off);
  * quotas and memory may be others by now; whose turn it was is not asked again.
  */
 bool victim_still(const struct plan *p, const struct plan_item *i,
-                  const struct victim *v);
+                  const struct plan_victim *v);
 enum lend victim_lend(const struct plan_item *v);
 /* So many levels must be between them for a turn; back: see victim.c. */
 uint32_t victim_apart(bool back);
@@ -63,6 +71,11 @@ uint32_t victim_apart(bool back);
 bool victim_lends(enum lend lend, uint8_t level, const struct shape *s,
                   uint8_t own, bool back);
 enum plan_yield victim_how(const struct plan_item *v);
+/* Can it not be suspended on that node any more, but could before so much memory
+ * was taken there?
+ */
+bool victim_stays(const struct plan_item *v, const struct plan_node *n,
+                  uint64_t taken);
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves);
 /* Could anybody at all be made to go, and could that be enough with what is

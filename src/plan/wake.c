@@ -240,7 +240,7 @@ void line_cpus(struct plan *p)
 
         if (!s->alone)
             continue;
-        s->nowhere_at = 0;
+        vain_forget(s);
         wake_all(p, s);
     }
 }
@@ -455,4 +455,29 @@ void line_chance(struct plan *p, struct plan_item *i)
             if (q->parked != PARKED_NOT && q->parked != PARKED_TENANT &&
                 room_may_go(p, keyed_top(&q->items), i))
                 give_chance(p, q, i);
+}
+
+static uint64_t memory_on(const struct plan_item *i, const struct plan_node *n)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < i->nplaces; k++)
+        if (i->places[k].node == n)
+            sum += i->shape->parts[i->places[k].part].need.memory;
+    return sum;
+}
+
+/* Suspended, it would leave its state where the other was to be; where there is
+ * no memory for that it is killed, and leaves none.
+ */
+void line_fills(struct plan *p, const struct plan_item *i)
+{
+    for (uint32_t k = 0; !is_large(p) && k < i->nplaces; k++) {
+        const struct plan_node *n = i->places[k].node;
+        uint64_t taken = memory_on(i, n);
+
+        for (uint32_t m = 0; m < n->nitems; m++)
+            if (n->items[m] != i && victim_stays(n->items[m], n, taken))
+                line_chance(p, n->items[m]);
+    }
 }
