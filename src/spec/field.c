@@ -22,6 +22,7 @@
 static const char *const kinds[] = { "job", "pipeline", NULL };
 static const char *const whens[] = { "success", "failure", "always", NULL };
 static const char *const nears[] = { "any", "domain", "node", NULL };
+static const char *const releases[] = { "may", "never", NULL };
 
 /* -- parts ---------------------------------------------------------------- */
 
@@ -93,6 +94,17 @@ static const struct table table_stop = {
     "'stop_when'", stop_fields, array_size(stop_fields)
 };
 
+static const struct field idle_fields[] = {
+    { "grace", &type_limit, USE_PART, TASK(idle_grace_ms), NULL, NULL,
+      "how long its devices may stand unused; as its tenant or the policy "
+      "says unless said, and no longer" },
+    { "release", &type_word, USE_PART, TASK(idle_release), NULL, releases,
+      "whether it bears that its threads run on meanwhile; may unless said" },
+};
+static const struct table table_idle = {
+    "'idle'", idle_fields, array_size(idle_fields)
+};
+
 static const struct field checkpoint_fields[] = {
     { "signal", &type_signal, USE_PART, TASK(stop_signal), NULL,
       type_signal_words, "sent to ask for a checkpoint and an end; TERM "
@@ -155,6 +167,9 @@ static const struct field task_fields[] = {
       "what it may use up" },
     { "stop_when", &type_stop, WORK, NOWHERE, &table_stop, NULL,
       "when it has done enough: it is asked to end, and has succeeded" },
+    { "idle", &type_object, WORK, NOWHERE, &table_idle, NULL,
+      "when it is taken off devices that it does not use, until it wants "
+      "them again" },
     { "checkpoint", &type_checkpoint, WORK, NOWHERE, &table_checkpoint, NULL,
       "how it is asked to save its work and end" },
     { "inputs", &type_names, WORK, TASK_N(inputs, ninputs), NULL, NULL,
