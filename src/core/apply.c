@@ -171,7 +171,7 @@ static void apply_planned(struct world *w, struct event *e)
     t->cause = SPEC_CAUSE_NONE;
     t->status = 0;
     t->attempt_ms = t->attempt_gpu_ms = 0;
-    t->placed_ms = e->time_ms;
+    item_placed(t, e->time_ms);
     t->score = (float) json_get_number(e->data, "score");
     progress_free(take(t->progress));
     timer_off(w, &t->timer);
@@ -186,7 +186,7 @@ static void apply_planned(struct world *w, struct event *e)
         t->leases[i].price_micro = grant_price(w, b, &e->grants[i]);
         lease_open(w, t, i, b, &e->grants[i]);
     }
-    t->unclaimed = e->ngrants;
+    t->unclaimed = (uint16_t) e->ngrants;
     t->workload->started = true;
     workload_timer(w, t->workload);
     item_start(w, t);
@@ -203,7 +203,7 @@ static void apply_stage(struct world *w, struct event *e)
 }
 
 /* The state a move leads to, or false when the table has no such arrow. */
-static bool lease_moved(struct lease *l, enum lease_move move)
+bool lease_moved(struct lease *l, enum lease_move move)
 {
     enum lease_state from = l->state;
 
@@ -220,7 +220,8 @@ static void apply_preempting(struct world *w, struct event *e)
     struct task *t = task_of(w, e);
     const char *by = json_get_str(e->data, "for", NULL);
 
-    t->preempting = true;
+    t->preempting = strcmp(json_get_str(e->data, "how", ""), "suspend") == 0
+                  ? PREEMPT_SUSPEND : PREEMPT_STOP;
     t->for_workload = 0;
     if (by && workload_id_parse(by, &t->for_workload, NULL) == 0)
         t->for_task = (uint32_t) json_get_u64(e->data, "task", 0);
@@ -253,11 +254,15 @@ static void apply_stopping(struct world *w, struct event *e)
     t->forced = t->forced || e->force;
     for (uint32_t i = 0; i < t->ranks; i++)
         (void) lease_moved(&t->leases[i], LEASE_MOVE_STOP);
+    if (t->state == TASK_SUSPENDED)
+        item_stranded(w, t);
     item_leaving(w, t);
-    if (t->state == TASK_ENDING)
-        task_dirty(w, t);
-    else
+    if (t->state != TASK_ENDING) {
         task_set_state(w, t, TASK_ENDING, e->time_ms);
+        return;
+    }
+    task_timer(w, t);
+    task_dirty(w, t);
 }
 
 /* Without a checkpoint all that the attempt did is to be done again. */
@@ -266,7 +271,7 @@ static void count_lost(struct task *t)
     struct workload *wl = t->workload;
     uint64_t lost = t->attempt_gpu_ms;
 
-    if (t->spec->stop_command || t->spec->stop_signal != SIGTERM)
+    if (task_has_contract(t))
         return;
     t->lost_gpu_ms = add_capped(t->lost_gpu_ms, lost);
     wl->lost_gpu_ms = add_capped(wl->lost_gpu_ms, lost);
@@ -286,7 +291,8 @@ static void apply_retrying(struct world *w, struct event *e)
     else
         t->tries++;
     t->cause = (uint8_t) e->cause;
-    t->stopping = t->forced = t->preempting = false;
+    t->stopping = t->forced = false;
+    t->preempting = PREEMPT_NOT;
     t->for_workload = t->for_task = 0;
     t->stop_cause = SPEC_CAUSE_NONE;
     t->attempt_ms = t->attempt_gpu_ms = 0;
@@ -324,6 +330,8 @@ static void apply_claimed(struct world *w, struct event *e)
         t->attempt_ms = e->time_ms;
         t->timer.due_ms = task_alarm_ms(t);
     }
+    if (task_remedy(t) >= REMEDY_DRAIN)
+        todo_add(w, t);
     if (t->unclaimed == 0 && t->state == TASK_STARTING) {
         task_set_state(w, t, TASK_RUNNING, e->time_ms);
     } else {
@@ -337,15 +345,21 @@ static void add_to(uint64_t *sum, uint64_t more)
     *sum = add_capped(*sum, more);
 }
 
-static void add_usage(struct task *t, const struct event *e)
+/* The last stretch; the others have been paid for. */
+static uint64_t usage_ms(const struct lease *l, const struct event *e)
+{
+    uint64_t from = e->started_ms > l->from_ms ? e->started_ms : l->from_ms;
+
+    return e->started_ms != 0 && e->ended_ms > from && !l->off
+           ? e->ended_ms - from : 0;
+}
+
+void task_charge(struct task *t, const struct lease *l, uint64_t ms)
 {
     struct workload *wl = t->workload;
-    uint64_t ms = 0, gpu_ms, cost;
+    uint64_t gpu_ms = share_of(ms, t->spec->gpu_milli);
+    uint64_t cost = price_of(l->price_micro, ms);
 
-    if (e->started_ms != 0 && e->ended_ms > e->started_ms)
-        ms = e->ended_ms - e->started_ms;
-    gpu_ms = share_of(ms, t->spec->gpu_milli);
-    cost = price_of(t->leases[e->rank].price_micro, ms);
     add_to(&t->attempt_gpu_ms, gpu_ms);
     add_to(&t->used_gpu_ms, gpu_ms);
     add_to(&wl->used_gpu_ms, gpu_ms);
@@ -369,11 +383,12 @@ static enum spec_cause cause_of_end(const struct event *e)
  */
 static void attempt_ended(struct world *w, struct task *t, uint64_t now_ms)
 {
-    if (t->attempt_ms != 0)
-        add_to(&t->used_wall_ms, now_ms - t->attempt_ms);
+    if (t->attempt_ms != 0 && !away_off(t))
+        add_to(&t->used_wall_ms, now_ms - task_stretch_ms(t));
     item_over(w, t, t->cause == SPEC_CAUSE_NONE && !t->stopping &&
-              t->attempt_ms != 0);
+              t->attempt_ms != 0 && !away_off(t));
     free(take(t->leases));
+    away_free(take(t->away));
 }
 
 static void apply_lease_ended(struct world *w, struct event *e)
@@ -381,12 +396,14 @@ static void apply_lease_ended(struct world *w, struct event *e)
     struct task *t = task_of(w, e);
     struct lease *l = &t->leases[e->rank];
     enum spec_cause cause = cause_of_end(e);
+    bool under_way = away_under_way(t);
 
-    add_usage(t, e);
-    if (l->claimed_ms != 0)
+    task_charge(t, l, usage_ms(l, e));
+    if (l->claimed_ms != 0 && !l->off)
         limit_drop(t->workload, l);
     workload_timer(w, t->workload);
-    if (t->leases_left > 1)
+    away_ended(w, t, cause, e->time_ms);
+    if (t->leases_left > 1 && !away_off(t))
         item_gave(w, t, e->rank);
     (void) lease_moved(l, LEASE_MOVE_END);     /* a lost one stays lost */
     l->state = LEASE_ENDED;
@@ -397,6 +414,11 @@ static void apply_lease_ended(struct world *w, struct event *e)
     }
     if (t->leases_left == 0)
         attempt_ended(w, t, e->time_ms);
+    else if (away_off(t))
+        item_fewer(w, t);
+    else if (under_way)
+        away_round(w, t, e->time_ms);
+    item_yields(w, t);                 /* those left may do otherwise */
     todo_add(w, t);
     task_timer(w, t);
     task_dirty(w, t);
@@ -471,6 +493,16 @@ static void apply_released(struct world *w, struct event *e)
         release_task(w, &wl->tasks[i]);
 }
 
+static void apply_task_away(struct world *w, struct event *e)
+{
+    apply_away(w, task_of(w, e), e);
+}
+
+static void apply_lease_moved(struct world *w, struct event *e)
+{
+    apply_moved(w, &task_of(w, e)->leases[e->rank], e);
+}
+
 static void apply_nothing(struct world *w, struct event *e)
 {
     (void) w;
@@ -490,6 +522,12 @@ static const apply_f applies[EVENT_TYPE_COUNT] = {
     [EVENT_STAGED] = apply_stage,
     [EVENT_UNSTAGED] = apply_stage,
     [EVENT_PREEMPTING] = apply_preempting,
+    [EVENT_SUSPENDING] = apply_task_away,
+    [EVENT_RECALLED] = apply_task_away,
+    [EVENT_RESUMING] = apply_task_away,
+    [EVENT_LEASE_SUSPENDED] = apply_lease_moved,
+    [EVENT_LEASE_RESUMED] = apply_lease_moved,
+    [EVENT_LEASE_KEPT] = apply_lease_moved,
     [EVENT_STOPPING] = apply_stopping,
     [EVENT_RETRYING] = apply_retrying,
     [EVENT_TASK_ENDED] = apply_task_ended,
@@ -502,6 +540,8 @@ static const apply_f applies[EVENT_TYPE_COUNT] = {
     [EVENT_NODE_UNDRAINED] = apply_drain,
     [EVENT_DEVICE_DRAINED] = apply_device_drain,
     [EVENT_DEVICE_UNDRAINED] = apply_device_drain,
+    [EVENT_DEVICE_HEALTH] = apply_device_health,
+    [EVENT_DEVICE_STRAY] = apply_nothing,
     [EVENT_TENANT_SET] = apply_tenant_set,
     [EVENT_TENANT_REMOVED] = apply_tenant_removed,
     [EVENT_TOKEN_CREATED] = apply_token_created,

@@ -32,7 +32,14 @@ static void set_labels(struct block *b, const json_t *labels)
     b->labels = labels ? json_deep_copy(labels) : json_object();
 }
 
-/* What is drained stays so, by number. */
+void devices_free(struct block *b)
+{
+    for (uint32_t i = 0; i < b->ndevices; i++)
+        remedy_free(&b->devices[i]);
+    free(b->devices);
+}
+
+/* What is drained stays so, by number; what is ill, by UUID. */
 static void set_devices(struct block *b, const json_t *devices)
 {
     uint32_t n = (uint32_t) json_array_size(devices);
@@ -42,13 +49,16 @@ static void set_devices(struct block *b, const json_t *devices)
         const json_t *d = json_array_get(devices, i);
 
         copy_text(list[i].model, sizeof(list[i].model), d, "model");
+        copy_text(list[i].uuid, sizeof(list[i].uuid), d, "uuid");
         list[i].memory = json_get_u64(d, "memory", 0);
+        list[i].lost = json_get_bool(d, "lost", false);
         list[i].simulated = b->simulated;
         list[i].drained = i < b->ndevices ? b->devices[i].drained
                                           : json_get_bool(d, "drained", false);
         list[i].free_milli = 1000;
+        remedy_keep(&list[i], b, d);
     }
-    free(b->devices);
+    devices_free(b);
     b->devices = list;
     b->ndevices = n;
 }
@@ -67,13 +77,14 @@ void block_set_inventory(struct block *b, const json_t *data)
     set_labels(b, json_object_get(data, "labels"));
     b->simulated = json_get_bool(data, "simulated", false);
     b->stages = json_get_bool(data, "stages", false);
+    b->suspends = json_get_bool(data, "suspends", false);
     b->cpu_milli = json_get_u64(data, "cpus_milli", 0);
     b->cpu_free = b->cpu_milli - cpu_held;
     b->memory = json_get_u64(data, "memory", 0);
     b->memory_free = b->memory - memory_held;
     set_devices(b, json_object_get(data, "devices"));
     for (const struct lease *l = b->leases; l; l = l->next_on_block)
-        for (uint32_t i = 0; i < l->grant.ndevices; i++)
+        for (uint32_t i = 0; i < l->grant.ndevices && !l->off; i++)
             b->devices[l->grant.device[i]].free_milli -= l->grant.milli;
 }
 
@@ -89,6 +100,7 @@ static bool same_inventory(const struct block *b, const json_t *data)
         b->cpu_milli != json_get_u64(data, "cpus_milli", 0) ||
         b->memory != json_get_u64(data, "memory", 0) ||
         b->stages != json_get_bool(data, "stages", false) ||
+        b->suspends != json_get_bool(data, "suspends", false) ||
         strcmp(b->pool, json_get_str(data, "pool", "")) != 0 ||
         strcmp(b->domain, json_get_str(data, "domain", "")) != 0 ||
         !(labels ? json_equal(b->labels, labels)
@@ -98,10 +110,35 @@ static bool same_inventory(const struct block *b, const json_t *data)
         const json_t *d = json_array_get(devices, i);
 
         if (strcmp(b->devices[i].model, json_get_str(d, "model", "")) != 0 ||
+            strcmp(b->devices[i].uuid, json_get_str(d, "uuid", "")) != 0 ||
+            b->devices[i].lost != json_get_bool(d, "lost", false) ||
             b->devices[i].memory != json_get_u64(d, "memory", 0))
             return false;
     }
     return true;
+}
+
+static bool has_devices(const struct lease *l)
+{
+    for (uint32_t i = 0; i < l->grant.ndevices; i++)
+        if (l->grant.device[i] >= l->block->ndevices ||
+            !device_matches(&l->block->devices[l->grant.device[i]],
+                            l->task->spec))
+            return false;
+    return true;
+}
+
+/* Nobody is told any more on which devices the suspended were, where those are
+ * gone.
+ */
+static void forget_devices(struct world *w, struct block *b)
+{
+    for (struct lease *l = b->leases; l; l = l->next_on_block)
+        if (l->off && !has_devices(l)) {
+            l->grant.ndevices = 0;
+            l->grant.milli = 0;
+            task_dirty(w, l->task);
+        }
 }
 
 void apply_block_up(struct world *w, struct event *e)
@@ -116,9 +153,11 @@ void apply_block_up(struct world *w, struct event *e)
     same = same_inventory(b, e->data) &&
            strcmp(b->node, json_get_str(e->data, "node", "")) == 0;
     block_set_inventory(b, e->data);
+    forget_devices(w, b);
     block_set_open(w, b, true, fresh ? node_drained(w, b) : b->drained);
     if (!same)
         bridge_block(w, b);
+    remedy_look(w, b);
 }
 
 void apply_block_lost(struct world *w, struct event *e)
@@ -163,7 +202,7 @@ void apply_device_drain(struct world *w, struct event *e)
     b->devices[device].drained = e->type == EVENT_DEVICE_DRAINED;
     b->dirty = true;
     plan_device_open(w->plan, b->plan_node, device,
-                     !b->devices[device].drained);
+                     device_open(&b->devices[device]));
 }
 
 /* ---- tenants ---- */
@@ -226,6 +265,17 @@ static void set_members(struct tenant *t, const json_t *data)
     }
 }
 
+static void set_idle(struct tenant *t, const json_t *data)
+{
+    const json_t *p = json_object_get(data, "interactive_priority");
+
+    t->idle_grace_ms = json_get_u64(data, "idle_grace_ms", t->idle_grace_ms);
+    if (!p)
+        return;
+    t->has_interactive = json_is_integer(p);
+    t->interactive = (int16_t) json_integer_value(p);
+}
+
 /* What the event does not name stays as it was. */
 void apply_tenant_set(struct world *w, struct event *e)
 {
@@ -246,6 +296,7 @@ void apply_tenant_set(struct world *w, struct event *e)
     t->quota_gpu_milli = (uint32_t) json_get_u64(e->data, "quota_gpus_milli",
                                                  t->quota_gpu_milli);
     set_members(t, e->data);
+    set_idle(t, e->data);
     if (json_object_get(e->data, "parent"))
         tenant_set_parent(w, t, json_get_str(e->data, "parent", ""));
     if (budget) {
@@ -267,6 +318,8 @@ void apply_tenant_removed(struct world *w, struct event *e)
     t->dirty = true;
     memset(&t->budget, 0, sizeof(t->budget));
     t->quota_gpu_milli = 0;
+    t->idle_grace_ms = 0;
+    t->has_interactive = false;
     tenant_keep_waited(t);
     plan_tenant_remove(w->plan, take(t->plan_tenant));
     count_budgets(w);

@@ -53,6 +53,7 @@ static void node_add(struct world *w, struct block *b)
         .name = b->id, .pool = b->pool, .domain = b->domain,
         .cpu_milli = b->cpu_milli, .memory = b->memory,
         .ndevices = b->ndevices, .stages = b->stages,
+        .suspends = b->suspends,
     };
     autofree struct plan_device *devices = mem_array(b->ndevices + 1u,
                                                      sizeof(*devices));
@@ -67,7 +68,7 @@ static void node_add(struct world *w, struct block *b)
     for (uint32_t i = 0; i < spec.nlabels; i++)
         free(labels[i]);
     for (uint32_t i = 0; i < b->ndevices; i++)
-        if (b->devices[i].drained)
+        if (!device_open(&b->devices[i]))
             plan_device_open(w->plan, b->plan_node, i, false);
     bridge_open(w, b);
 }
@@ -81,8 +82,10 @@ void bridge_open(struct world *w, struct block *b)
 static void items_off(struct world *w, struct block *b)
 {
     for (struct lease *l = b->leases; l; l = l->next_on_block)
-        if (l->task->item)
+        if (l->task->item) {
+            item_keep(w, l->task);
             item_over(w, l->task, false);
+        }
 }
 
 /* Its attempt goes on; the plan counts it from now. */
@@ -93,10 +96,16 @@ static void items_on(struct world *w, struct block *b)
 
         if (t->item)
             continue;
-        t->placed_ms = w->time_ms;
+        if (away_off(t)) {
+            item_suspended(w, t);
+            if (!t->in_line)
+                plan_hold(w->plan, t->item, true);
+            continue;
+        }
+        item_placed(t, w->time_ms);
         task_dirty(w, t);
-        item_start(w, t);
-        if (t->stopping || t->preempting)
+        item_told(w, t);
+        if (t->stopping || t->preempting || away_leaves(t))
             item_leaving(w, t);
     }
 }

@@ -149,14 +149,6 @@ static int check_workload_ended(const struct world *w, const struct event *e,
     return 0;
 }
 
-static bool on_drained(const struct block *b, const struct grant *g)
-{
-    for (uint32_t i = 0; i < g->ndevices && i < array_size(g->device); i++)
-        if (g->device[i] < b->ndevices && b->devices[g->device[i]].drained)
-            return true;
-    return false;
-}
-
 /* The grants take from the blocks one after the other, so that they are right
  * together, and give everything back.
  */
@@ -175,7 +167,7 @@ static int check_grants(const struct world *w, const struct task *t,
             rc = err_set(err, EINVAL, "grant %u is not for rank %u", n, n);
         else if (!held[n])
             rc = err_set(err, ENOENT, "there is no block '%s'", g->block);
-        else if (!block_open(held[n]) || on_drained(held[n], g))
+        else if (!grant_open(held[n], g))
             rc = err_set(err, EBUSY, "block '%s' takes nothing new", g->block);
         else
             rc = room_check(held[n], t->spec, g, err);
@@ -241,7 +233,7 @@ static int check_preempting(const struct world *w, const struct event *e,
     if (rc < 0)
         return rc;
     if (t->leases_left == 0 || e->gen != t->gen || t->stopping ||
-        t->preempting)
+        t->preempting || away_off(t))
         return err_set(err, ESTALE, "task '%s' has nothing to give way with",
                        t->spec->name);
     return 0;
@@ -369,6 +361,24 @@ static int check_lease_ended(const struct world *w, const struct event *e,
     return 0;
 }
 
+static int check_task_away(const struct world *w, const struct event *e,
+                           struct err *err)
+{
+    struct task *t = NULL;
+    int rc = want_task(w, e, &t, err);
+
+    return rc < 0 ? rc : check_away(w, e, t, err);
+}
+
+static int check_lease_moved(const struct world *w, const struct event *e,
+                             struct err *err)
+{
+    struct lease *l = NULL;
+    int rc = want_lease(w, e, &l, err);
+
+    return rc < 0 ? rc : check_moved(e, l, err);
+}
+
 static int check_restored(const struct world *w, const struct event *e,
                           struct err *err)
 {
@@ -412,6 +422,12 @@ static const check_f checks[EVENT_TYPE_COUNT] = {
     [EVENT_STAGED] = check_stage,
     [EVENT_UNSTAGED] = check_stage,
     [EVENT_PREEMPTING] = check_preempting,
+    [EVENT_SUSPENDING] = check_task_away,
+    [EVENT_RECALLED] = check_task_away,
+    [EVENT_RESUMING] = check_task_away,
+    [EVENT_LEASE_SUSPENDED] = check_lease_moved,
+    [EVENT_LEASE_RESUMED] = check_lease_moved,
+    [EVENT_LEASE_KEPT] = check_lease_moved,
     [EVENT_STOPPING] = check_stopping,
     [EVENT_RETRYING] = check_retrying,
     [EVENT_TASK_ENDED] = check_task_ended,
@@ -424,6 +440,8 @@ static const check_f checks[EVENT_TYPE_COUNT] = {
     [EVENT_NODE_UNDRAINED] = check_drain,
     [EVENT_DEVICE_DRAINED] = check_device_drain,
     [EVENT_DEVICE_UNDRAINED] = check_device_drain,
+    [EVENT_DEVICE_HEALTH] = check_device_health,
+    [EVENT_DEVICE_STRAY] = check_nothing,
     [EVENT_TENANT_SET] = check_tenant_set,
     [EVENT_TENANT_REMOVED] = check_tenant_removed,
     [EVENT_TOKEN_CREATED] = check_token_created,

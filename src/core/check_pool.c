@@ -28,7 +28,11 @@ static int check_device(const json_t *d, struct err *err)
     if (!model[0] || strlen(model) >= sizeof(((struct device *) NULL)->model))
         return err_set(err, EINVAL, "a device without a model, or one with a "
                        "model of more than 31 bytes");
-    return 0;
+    if (strlen(json_get_str(d, "uuid", "")) >=
+        sizeof(((struct device *) NULL)->uuid))
+        return err_set(err, EINVAL, "a device with a UUID of more than 47 "
+                       "bytes");
+    return check_health(d, err);
 }
 
 static int check_labels(const json_t *labels, struct err *err)
@@ -55,25 +59,31 @@ static bool still_there(const struct lease *l, const json_t *device)
     return device_matches(&d, l->task->spec);
 }
 
-/* What a block's leases hold has to fit into its new inventory. */
+/* What a block's leases hold has to fit into its new inventory.  The suspended
+ * hold no device: they come back on what there is then, or wait for it.
+ */
 static int check_inventory(const struct block *b, const struct event *e,
                            struct err *err)
 {
     const json_t *devices = json_object_get(e->data, "devices");
     uint64_t cpus = json_get_u64(e->data, "cpus_milli", 0);
     uint64_t memory = json_get_u64(e->data, "memory", 0);
+    uint64_t held = b->memory - b->memory_free;
     const struct lease *l;
 
-    if (b->cpu_milli - b->cpu_free > cpus ||
-        b->memory - b->memory_free > memory)
+    for (l = b->leases; l; l = l->next_on_block)
+        held += l->off ? l->task->spec->memory : 0;    /* it comes back */
+    if (b->cpu_milli - b->cpu_free > cpus || held > memory)
         return err_set(err, EBUSY, "block '%s' has leases that hold more CPUs "
                        "or memory than it has now", b->id);
     for (l = b->leases; l; l = l->next_on_block)
-        for (uint32_t i = 0; i < l->grant.ndevices; i++)
+        for (uint32_t i = 0; i < l->grant.ndevices && !l->off; i++)
             if (!still_there(l, json_array_get(devices, l->grant.device[i])))
-                return err_set(err, EBUSY, "block '%s' has a lease on device "
-                               "%u, which it no longer has", b->id,
-                               l->grant.device[i]);
+                return err_set(err, EBUSY, "task '%s' of w%" PRIu64 " has "
+                               "device %u of block '%s', which it no longer "
+                               "has", l->task->spec->name,
+                               l->task->workload->id, l->grant.device[i],
+                               b->id);
     return 0;
 }
 
@@ -202,6 +212,25 @@ static bool milli_or_none(const json_t *j, const char *none)
            json_integer_value(j) < UINT32_MAX;
 }
 
+static int check_tenant_idle(const struct event *e, struct err *err)
+{
+    const json_t *grace = json_object_get(e->data, "idle_grace_ms");
+    const json_t *p = json_object_get(e->data, "interactive_priority");
+    json_int_t ms = json_integer_value(grace), v = json_integer_value(p);
+
+    if (grace && (!json_is_integer(grace) || ms < 0 ||
+                  ms > (json_int_t) SPEC_MAX_MS))
+        return err_set(err, EINVAL, "tenant '%s': idle_grace_ms is not a time",
+                       e->tenant);
+    if (p && !json_is_null(p) &&
+        (!json_is_integer(p) || v < -SPEC_MAX_PRIORITY ||
+         v > SPEC_MAX_PRIORITY))
+        return err_set(err, EINVAL, "tenant '%s': interactive_priority is not "
+                       "within -%d..%d", e->tenant, SPEC_MAX_PRIORITY,
+                       SPEC_MAX_PRIORITY);
+    return 0;
+}
+
 int check_tenant_set(const struct world *w, const struct event *e,
                      struct err *err)
 {
@@ -227,6 +256,8 @@ int check_tenant_set(const struct world *w, const struct event *e,
     rc = check_parent(w, e, err);
     if (rc == 0)
         rc = check_budget(e, err);
+    if (rc == 0)
+        rc = check_tenant_idle(e, err);
     return rc < 0 ? rc : check_members(json_object_get(e->data, "members"),
                                        err);
 }

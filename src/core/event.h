@@ -39,9 +39,24 @@ struct err;
      * planned, leaves the line, or a block of it is lost or changed */ \
     X(UNSTAGED, "task.unstaged") \
     /* decided: workload, task, gen, data {for: "w3", task, why, how}: it \
-     * gives way to that one; task.stopping follows */ \
+     * gives way to that one; task.suspending or task.stopping follows.  why \
+     * "health": it leaves a device, data {device, rule} instead of for whom */ \
     X(PREEMPTING, "task.preempting") \
-    /* decided: workload, task, gen, cause, force: end all its leases */ \
+    /* asked for, or decided: workload, task, gen, data {why, seconds}: all \
+     * its ranks off their devices.  why "asked": an operator wants it off, \
+     * for so many seconds or, seconds and until_ms 0, until it is recalled; \
+     * "preempted": it gives way; "gang": not all of it came back; "idle", \
+     * and {used_ms, kind, grace_ms}: its last use of its devices and of what \
+     * kind, and how long ago that may be */ \
+    X(SUSPENDING, "task.suspending") \
+    /* asked for: workload, task: what was asked for is over; or reported, \
+     * data {why: "wanted"}: one that was idle wants its devices */ \
+    X(RECALLED, "task.recalled") \
+    /* decided: workload, task, gen, grants[] (of the ranks that live, on the \
+     * blocks that they are on), data {why: "gang": not all of it left} */ \
+    X(RESUMING, "task.resuming") \
+    /* decided: workload, task, gen, cause, force: end all its leases; data \
+     * {why: "health", device, rule} where a device can keep nothing */ \
     X(STOPPING, "task.stopping") \
     /* decided: workload, task, gen, cause, until_ms: it will be tried again */ \
     X(RETRYING, "task.retrying") \
@@ -52,12 +67,20 @@ struct err;
     X(PROGRESS, "task.progress") \
     /* reported: workload, task, rank, gen */ \
     X(CLAIMED, "lease.claimed") \
+    /* reported: workload, task, rank, gen, data {bytes: in host memory now, \
+     * ms: that took} */ \
+    X(LEASE_SUSPENDED, "lease.suspended") \
+    /* reported: workload, task, rank, gen, data {ms} */ \
+    X(LEASE_RESUMED, "lease.resumed") \
+    /* reported: workload, task, rank, gen, data {reason, text, ms}: it could \
+     * not be suspended, or resumed, and is where it was */ \
+    X(LEASE_KEPT, "lease.kept") \
     /* reported: workload, task, rank, gen, cause, status, started_ms, \
      * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was */ \
     X(LEASE_ENDED, "lease.ended") \
     /* reported: block, data {pool, engine, node, cpus_milli, memory, \
-     * limits, simulated, stages, devices: [{model, memory}], labels: {key: \
-     * value}, domain} */ \
+     * limits, simulated, stages, suspends, devices: [{model, memory, uuid, \
+     * lost}], labels: {key: value}, domain} */ \
     X(BLOCK_UP, "block.up") \
     /* reported: block: it is gone and its leases with it */ \
     X(BLOCK_LOST, "block.lost") \
@@ -67,9 +90,13 @@ struct err;
     /* asked for: node, device (its number there) */ \
     X(DEVICE_DRAINED, "device.drained") \
     X(DEVICE_UNDRAINED, "device.undrained") \
+    /* reported: block, data {uuid, rule, state: "raised", "probation" or \
+     * "cleared", action, text, evidence}: see remedy.c */ \
+    X(DEVICE_HEALTH, "device.health") \
     /* asked for: tenant, data {members, max_gpus_milli, weight, note, parent, \
      * quota_gpus_milli, budget: {amount_micro, unit: "gpu_hours" or "money", \
-     * period_ms}}; parent "" and budget null take away */ \
+     * period_ms}, idle_grace_ms (0: the policy's), interactive_priority}; \
+     * parent "" and null for the budget or the priority take away */ \
     X(TENANT_SET, "tenant.set") \
     X(TENANT_REMOVED, "tenant.removed") \
     /* asked for: token (id), tenant, user, data {name, role, hash, expires_ms} */ \
@@ -89,6 +116,10 @@ struct err;
     /* asked for: workload: an operator let go of a quarantined workload; \
      * force: abort it, else queue it again */ \
     X(RELEASED, "workload.released") \
+    /* audit only: block, data {kind, state: "found" or "gone", uuid, pid, \
+     * comm, bytes, limit, processes, text}; of a task also workload, task, \
+     * rank, gen: see control/stray.c */ \
+    X(DEVICE_STRAY, "device.stray") \
     /* audit only: data {what, from} */ \
     X(DENIED, "access.denied") \
     /* audit only: a control plane began: data {version} */ \

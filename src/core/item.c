@@ -67,16 +67,34 @@ static void parts_free(struct parts *all)
 
 static int task_priority(const struct task *t)
 {
-    return t->own_priority ? t->priority : t->workload->priority;
+    if (t->own_priority)
+        return t->priority;
+    return t->away && t->away->urgent ? t->away->priority
+                                      : t->workload->priority;
+}
+
+bool task_has_contract(const struct task *t)
+{
+    return t->spec->stop_command || t->spec->stop_signal != SIGTERM;
 }
 
 /* Who has said how to save its work keeps it; a set would be torn apart. */
-static enum plan_yield yield_of(const struct task *t)
+static enum plan_yield contract_of(const struct task *t)
 {
     if (t->spec->together)
         return YIELD_NEVER;
-    return t->spec->stop_command || t->spec->stop_signal != SIGTERM
-           ? YIELD_CHECKPOINT : YIELD_KILL;
+    return task_has_contract(t) ? YIELD_CHECKPOINT : YIELD_KILL;
+}
+
+/* Who was asked in vain to leave with all it has is not asked so again, but by
+ * an operator.  Who is on the way, or could not come back, does leave so.
+ */
+static enum plan_yield yield_of(const struct task *t)
+{
+    bool kept = t->away && t->away->kept > 0 && !away_off(t) &&
+                !away_leaves(t) && !away_under_way(t);
+
+    return task_suspends(t) && !kept ? YIELD_SUSPEND : contract_of(t);
 }
 
 static enum plan_near near_of(const struct spec_task *s)
@@ -98,13 +116,11 @@ static uint64_t ready_ms(const struct task *t)
 static void item_of_task(const struct world *w, const struct task *t,
                          struct plan_item_spec *ret)
 {
-    enum plan_yield yield = yield_of(t);
-
     *ret = (struct plan_item_spec) {
         .tenant = t->workload->tenant->plan_tenant,
         .priority = task_priority(t),
         .near = near_of(t->spec),
-        .yield = yield,
+        .yield = yield_of(t),
         .ready_ms = ready_ms(t),
         .order = t->workload->id << 17 | t->index,
         .deadline_ms = t->workload->spec->deadline_ms,
@@ -112,28 +128,26 @@ static void item_of_task(const struct world *w, const struct task *t,
         .below_ms = t->below_ms,
         .level = (uint8_t) (t->level + 1),
         .had_work = t->used_gpu_ms - t->attempt_gpu_ms,
-        .had_ms = yield == YIELD_CHECKPOINT ? t->used_wall_ms : 0,
+        .had_ms = contract_of(t) == YIELD_CHECKPOINT
+                ? t->used_wall_ms - task_earlier_ms(t) : 0,
+        .bytes = t->away ? t->away->bytes : 0,
         .owner = (void *) (uintptr_t) t,
     };
     task_sig(t, &ret->sig);
 }
 
-static struct plan_item *make_one(struct world *w, struct task *t,
+static struct plan_item *make_one(struct world *w, const struct task *t,
                                   uint32_t least, uint32_t most,
-                                  uint64_t ran_ms)
+                                  struct plan_item_spec *spec)
 {
-    struct plan_item_spec spec;
     struct plan_item *item;
     struct parts all;
 
-    item_of_task(w, t, &spec);
-    spec.had_ms += ran_ms;
-    spec.had_work += share_of(ran_ms, (uint64_t) t->spec->gpu_milli * least);
     parts_init(&all, 1);
     part_add(&all, t->spec, least, most);
-    spec.parts = all.parts;
-    spec.nparts = all.n;
-    item = plan_add(w->plan, &spec);
+    spec->parts = all.parts;
+    spec->nparts = all.n;
+    item = plan_add(w->plan, spec);
     parts_free(&all);
     return item;
 }
@@ -144,8 +158,11 @@ bool task_wants(const struct task *t)
 {
     const struct workload *wl = t->workload;
 
-    return t->state == TASK_WAITING && !t->timer.asleep && !t->aborting &&
-           !t->paused && !wl->paused && !wl->quarantined;
+    return (t->state == TASK_WAITING ||
+            (t->state == TASK_SUSPENDED && !t->away->held &&
+             !t->away->idle)) &&
+           !t->timer.asleep && !t->aborting && !t->paused && !wl->paused &&
+           !wl->quarantined;
 }
 
 static void set_in_line(struct world *w, struct task *t, bool in)
@@ -162,18 +179,35 @@ static void set_in_line(struct world *w, struct task *t, bool in)
         set->in_line += in ? 1 : UINT32_MAX;
 }
 
+/* Out of line its state stays in memory; back in line it is as a world that is
+ * loaded then has it.
+ */
+static void hold_suspended(struct world *w, struct task *t)
+{
+    if (!t->in_line) {
+        plan_hold(w->plan, t->item, true);
+        return;
+    }
+    plan_end(w->plan, take(t->item), false);
+    item_suspended(w, t);
+}
+
 void item_task(struct world *w, struct task *t)
 {
     struct set *set = graph_set(t->workload, t);
     bool wants = task_wants(t);
+    struct plan_item_spec spec;
 
     if (wants == t->in_line)
         return;
     set_in_line(w, t, wants);
     if (set) {
         set_changed(w, set);
+    } else if (t->state == TASK_SUSPENDED) {
+        hold_suspended(w, t);
     } else if (wants) {
-        t->item = make_one(w, t, t->spec->ranks, t->spec->ranks_max, 0);
+        item_of_task(w, t, &spec);
+        t->item = make_one(w, t, t->spec->ranks, t->spec->ranks_max, &spec);
     } else {
         plan_end(w->plan, take(t->item), false);
     }
@@ -265,7 +299,7 @@ struct plan_item *task_item(const struct task *t)
 /* ---- attempts ---- */
 
 /* The plan counts what they use anew. */
-static void usage_counted(const struct task *t)
+void usage_counted(const struct task *t)
 {
     for (struct tenant *tn = t->workload->tenant; tn; tn = tn->parent)
         tn->dirty = true;
@@ -292,13 +326,56 @@ static struct plan_place *places_of(const struct task *t, uint32_t *ret_n)
 }
 
 /* What ran before the plan began to count is told as had. */
-void item_start(struct world *w, struct task *t)
+static void spec_of_attempt(const struct world *w, const struct task *t,
+                            struct plan_item_spec *ret)
+{
+    uint64_t planned = t->leases[0].planned_ms;
+    uint64_t ran = t->placed_ms > planned ? t->placed_ms - planned : 0;
+
+    item_of_task(w, t, ret);
+    if (t->away && t->away->counted) {
+        ret->had_ms = t->away->ran_ms;
+        ret->had_work = t->away->ran_work;
+        return;
+    }
+    ret->had_ms += ran;
+    ret->had_work += share_of(ran, (uint64_t) t->spec->gpu_milli * t->ranks);
+}
+
+void item_suspended(struct world *w, struct task *t)
+{
+    const struct task_away *a = t->away;
+    autofree struct plan_place *places = NULL;
+    struct plan_item_spec spec;
+    uint64_t since = a->since_ms > t->not_before_ms ? a->since_ms
+                                                    : t->not_before_ms;
+    uint32_t n;
+
+    places = places_of(t, &n);
+    spec_of_attempt(w, t, &spec);
+    spec.ready_ms = t->ready_ms;
+    spec.level = (uint8_t) (a->level + 1);
+    t->item = make_one(w, t, t->ranks, t->ranks, &spec);
+    plan_suspended(w->plan, t->item, places, n, since, a->off_ms);
+}
+
+static void start_at(struct world *w, struct task *t,
+                     const struct plan_place *places, uint32_t n, bool anew)
+{
+    int rc = anew ? plan_runs(w->plan, t->item, places, n, NULL)
+                  : plan_start(w->plan, t->item, places, n, NULL);
+
+    assert(rc == 0);                   /* check.c has looked */
+    (void) rc;
+    usage_counted(t);
+}
+
+static void put_on(struct world *w, struct task *t, bool anew)
 {
     autofree struct plan_place *places = NULL;
     struct set *set = graph_set(t->workload, t);
-    uint64_t planned = t->leases[0].planned_ms;
+    struct plan_item_spec spec;
     uint32_t n;
-    int rc;
 
     places = places_of(t, &n);
     set_in_line(w, t, false);
@@ -306,14 +383,31 @@ void item_start(struct world *w, struct task *t)
         set_changed(w, set);
     if (t->item)
         plan_end(w->plan, take(t->item), false);
-    t->item = make_one(w, t, t->ranks, t->ranks,
-                       t->placed_ms > planned ? t->placed_ms - planned : 0);
-    rc = plan_start(w->plan, t->item, places, n, NULL);
-    assert(rc == 0);                   /* check.c has looked */
-    (void) rc;
-    usage_counted(t);
+    spec_of_attempt(w, t, &spec);
+    t->item = make_one(w, t, t->ranks, t->ranks, &spec);
+    if (away_resumes(t))               /* what that takes is learned */
+        plan_suspended(w->plan, t->item, places, n, plan_now(w->plan),
+                       t->away->off_ms);
+    start_at(w, t, places, n, anew);
     if (t->progress && t->progress->value >= 0)
         plan_progress(w->plan, t->item, t->progress->value);
+}
+
+void item_placed(struct task *t, uint64_t now_ms)
+{
+    t->placed_ms = now_ms;
+    if (t->leases)
+        t->leases[0].ranked = false;
+}
+
+void item_start(struct world *w, struct task *t)
+{
+    put_on(w, t, false);
+}
+
+void item_told(struct world *w, struct task *t)
+{
+    put_on(w, t, true);
 }
 
 static struct plan_item *claimant(const struct world *w, const struct task *t)
@@ -335,6 +429,65 @@ void item_leaving(struct world *w, struct task *t)
     plan_leaving(w->plan, t->item, claimant(w, t));
 }
 
+/* For nobody, where the room is not promised any more. */
+void item_leaves(struct world *w, struct task *t)
+{
+    struct plan_item *i = claimant(w, t);
+
+    if (!t->item || plan_state(t->item) != ITEM_RUNNING)
+        return;
+    plan_leaving(w->plan, t->item,
+                 i && plan_counts_on(w->plan, i, t->item) ? i : NULL);
+}
+
+void item_yields(struct world *w, struct task *t)
+{
+    if (t->item)
+        plan_set_yield(w->plan, t->item, yield_of(t));
+}
+
+/* ---- levels of those that run ---- */
+
+static void level_keep(struct world *w, struct task *t)
+{
+    uint8_t level = plan_level(t->item);
+    uint64_t until = plan_level_until(w->plan, t->item);
+    struct lease *l = t->leases;
+
+    if (plan_state(t->item) != ITEM_RUNNING ||
+        (l->ranked && l->run_level == level && l->run_until == until))
+        return;
+    l->ranked = true;
+    l->run_level = level;
+    l->run_until = until;
+    task_dirty(w, t);
+}
+
+/* A level is worked out from what is known then, and stays while more is
+ * learned.  So when levels become others, what those have who run is kept; all
+ * that was worked out since follows from what is known now.
+ */
+static void levels_keep(struct world *w)
+{
+    struct plan_item *i;
+
+    for (uint32_t k = 0; (i = plan_running(w->plan, k)); k++)
+        level_keep(w, plan_owner(i));
+    w->ranked_ms = w->time_ms;
+    w->dirty_meta = true;
+}
+
+void levels_load(struct world *w, struct task *const *tasks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct lease *l = tasks[i]->leases;
+
+        if (l->ranked && tasks[i]->item)
+            plan_level_load(w->plan, tasks[i]->item, l->run_level,
+                            l->run_until);
+    }
+}
+
 /* Called before the lease counts as ended. */
 void item_gave(struct world *w, struct task *t, uint32_t rank)
 {
@@ -343,12 +496,87 @@ void item_gave(struct world *w, struct task *t, uint32_t rank)
     for (uint32_t i = 0; i < rank; i++)
         at += t->leases[i].state != LEASE_ENDED;
     plan_gave(w->plan, t->item, at);
+    if (t->leases[0].ranked)
+        level_keep(w, t);
     usage_counted(t);
+}
+
+void item_keep(const struct world *w, struct task *t)
+{
+    if (!t->away || away_off(t))
+        return;
+    t->away->ran_ms = plan_ran(w->plan, t->item);
+    t->away->ran_work = plan_work(w->plan, t->item);
+    t->away->counted = true;
+}
+
+void item_again(struct world *w, struct task *t)
+{
+    item_keep(w, t);
+    item_placed(t, w->time_ms);
+    item_told(w, t);
+}
+
+void item_left(struct world *w, struct task *t)
+{
+    struct task_away *a = t->away;
+
+    plan_set_bytes(t->item, a->bytes);
+    plan_left(w->plan, t->item, true, a->moved_ms);
+    a->ran_ms = plan_ran(w->plan, t->item);
+    a->ran_work = plan_work(w->plan, t->item);
+    a->level = plan_level(t->item);
+    a->counted = true;
+    plan_end(w->plan, take(t->item), false);
+    usage_counted(t);
+    item_suspended(w, t);
+    set_in_line(w, t, true);
+}
+
+void item_loaded(struct world *w, struct task *t)
+{
+    if (!away_off(t))
+        return;
+    away_loaded(t);
+    item_suspended(w, t);
+    if (t->state == TASK_SUSPENDED)
+        set_in_line(w, t, true);
+    else                               /* stopped since */
+        plan_hold(w->plan, t->item, true);
+}
+
+void item_back(struct world *w, struct task *t)
+{
+    uint32_t n;
+    autofree struct plan_place *places = places_of(t, &n);
+
+    set_in_line(w, t, false);
+    start_at(w, t, places, n, false);
+}
+
+void item_fewer(struct world *w, struct task *t)
+{
+    plan_end(w->plan, take(t->item), false);
+    item_suspended(w, t);
+    if (!t->in_line)
+        plan_hold(w->plan, t->item, true);
+}
+
+/* Its state stays in memory until its ranks have ended. */
+void item_stranded(struct world *w, struct task *t)
+{
+    set_in_line(w, t, false);
+    plan_hold(w->plan, t->item, true);
 }
 
 void item_over(struct world *w, struct task *t, bool learn)
 {
+    const struct predict *known = plan_predict(w->plan);
+    uint64_t ranked = predict_ranked(known);
+
     plan_end(w->plan, take(t->item), learn);
+    if (predict_ranked(known) != ranked)
+        levels_keep(w);
     usage_counted(t);
 }
 
@@ -455,6 +683,10 @@ bool item_next(struct world *w, struct event *ret)
         sets_sync(w);
         if (!plan_next(w->plan, &d))
             return false;
+        if (d.what == PLAN_START && plan_state(d.item) == ITEM_SUSPENDED) {
+            want_resuming(&d, ret);
+            return true;
+        }
         if (d.what == PLAN_START)
             pending_make(w, &d);
     }

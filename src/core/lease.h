@@ -5,9 +5,9 @@ struct err;
 /* lease - the life of a lease, as one table of arrows.
  *
  * planned -> staged -> active -> (suspending -> suspended -> resuming ->
- * active)* -> ending -> ended, and lost.  A missing arrow is an error.  The
- * spine uses planned, active, ending, ended and lost; the other arrows are
- * there for the engines that can stage and suspend.
+ * active)* -> ending -> ended, and lost.  A missing arrow is an error.  Whoever
+ * cannot be moved stays where it was: that is `keep`.  `staged` is there for
+ * engines that stage with a lease in hand.
  */
 #define LEASE_STATES(X) \
     X(PLANNED, "planned") X(STAGED, "staged") X(ACTIVE, "active") \
@@ -17,6 +17,7 @@ struct err;
 #define LEASE_MOVES(X) \
     X(STAGE, "stage") X(CLAIM, "claim") X(SUSPEND, "suspend") \
     X(SUSPENDED, "suspended") X(RESUME, "resume") X(RESUMED, "resumed") \
+    X(KEEP, "keep") \
     X(STOP, "stop") X(END, "end") X(LOSE, "lose")
 
 enum lease_state {

@@ -3,15 +3,22 @@
 /* What the tasks of a workload may use up between them.
  *
  * By a time T they have used what their ended leases did, and T - claim of
- * each claimed one.  Kept as two sums over the leases, of what each holds and
- * of that times its claim, it costs the same for one task and for 100,000 to
- * say when a limit is reached.  Both follow from the leases: no row has them.
+ * each claimed one (of one that was suspended, the stretch that it is on).
+ * Kept as two sums over the leases, of what each holds and of that times its
+ * claim, it costs the same for one task and for 100,000 to say when a limit is
+ * reached.  Both follow from the leases: no row has them.
  */
 enum { HOUR_MS = 60 * 60 * 1000 };
 
 static bool has_limits(const struct spec *s)
 {
     return s->limit_gpu_ms || s->limit_wall_ms || s->limit_cost_micro;
+}
+
+/* What it used before it was suspended is among what was used. */
+static uint64_t held_from(const struct lease *l)
+{
+    return l->from_ms ? l->from_ms : l->claimed_ms;
 }
 
 void limit_hold(struct workload *wl, const struct lease *l)
@@ -21,8 +28,8 @@ void limit_hold(struct workload *wl, const struct lease *l)
 
     h->milli += milli;
     h->price += l->price_micro;
-    h->milli_at += (wide) milli * l->claimed_ms;
-    h->price_at += (wide) l->price_micro * l->claimed_ms;
+    h->milli_at += (wide) milli * held_from(l);
+    h->price_at += (wide) l->price_micro * held_from(l);
 }
 
 void limit_drop(struct workload *wl, const struct lease *l)
@@ -32,8 +39,8 @@ void limit_drop(struct workload *wl, const struct lease *l)
 
     h->milli -= milli;
     h->price -= l->price_micro;
-    h->milli_at -= (wide) milli * l->claimed_ms;
-    h->price_at -= (wide) l->price_micro * l->claimed_ms;
+    h->milli_at -= (wide) milli * held_from(l);
+    h->price_at -= (wide) l->price_micro * held_from(l);
 }
 
 /* When `used` and what is held have become `limit`; a unit of it is `unit`

@@ -159,6 +159,12 @@ static int load_lease(struct world *w, struct task *t, uint32_t rank,
         state == LEASE_STATE_COUNT)
         return err_set(err, EINVAL, "rank %u: its block or state is unknown",
                        rank);
+    l->off = json_integer_value(json_array_get(hidden, 5)) != 0;
+    if (!t->away && state != LEASE_ENDED &&
+        (l->off || state == LEASE_SUSPENDING || state == LEASE_SUSPENDED ||
+         state == LEASE_RESUMING))
+        return err_set(err, EINVAL, "rank %u: how it is suspended is not said",
+                       rank);
     memcpy(g.block, b->id, sizeof(g.block));
     if (g.ndevices)
         g.milli = t->spec->gpu_milli < 1000 ? t->spec->gpu_milli : 1000;
@@ -167,8 +173,9 @@ static int load_lease(struct world *w, struct task *t, uint32_t rank,
     l->rank = rank;
     l->grant = g;
     l->price_micro = (uint64_t) json_integer_value(json_array_get(hidden, 3));
+    l->from_ms = (uint64_t) json_integer_value(json_array_get(hidden, 4));
     if (state != LEASE_ENDED) {
-        rc = room_check(b, t->spec, &g, err);
+        rc = l->off ? 0 : room_check(b, t->spec, &g, err);
         if (rc < 0)
             return rc;
         lease_open(w, t, rank, b, &g);
@@ -179,6 +186,17 @@ static int load_lease(struct world *w, struct task *t, uint32_t rank,
     l->claimed_ms = (uint64_t) json_integer_value(json_array_get(hidden, 1));
     l->gen = (uint32_t) json_integer_value(json_array_get(hidden, 2));
     return 0;
+}
+
+static void load_ranked(struct lease *l, const json_t *row)
+{
+    json_int_t until = json_integer_value(json_array_get(row, 1));
+
+    if (!row)
+        return;
+    l->ranked = true;
+    l->run_level = (uint8_t) json_integer_value(json_array_get(row, 0));
+    l->run_until = until == INT64_MAX ? UINT64_MAX : (uint64_t) until;
 }
 
 static int load_leases(struct world *w, struct task *t, const json_t *body,
@@ -198,6 +216,7 @@ static int load_leases(struct world *w, struct task *t, const json_t *body,
     for (uint32_t i = 0; i < t->ranks && rc == 0; i++)
         rc = load_lease(w, t, i, json_array_get(shown, i),
                         json_array_get(more, i), err);
+    load_ranked(t->leases, json_object_get(hidden, "ranked"));
     return rc;
 }
 
@@ -233,7 +252,9 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     t->level = (uint8_t) json_get_u64(hidden, "level", 0);
     t->for_workload = json_get_u64(hidden, "for_workload", 0);
     t->for_task = (uint32_t) json_get_u64(hidden, "for_task", 0);
-    t->preempting = json_get_bool(hidden, "preempting", false);
+    if (json_get_bool(hidden, "preempting", false))
+        t->preempting = json_get_bool(hidden, "by_suspend", false)
+                      ? PREEMPT_SUSPEND : PREEMPT_STOP;
     t->placed_ms = json_get_u64(hidden, "placed_ms", 0);
     t->score = (float) json_get_number(body, "score");
     t->paused = json_get_bool(body, "paused", false);
@@ -248,6 +269,9 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     if (stage_load(w, t, json_object_get(body, "staged"),
                    json_object_get(hidden, "staged")) < 0)
         return bad_row(key, "where it is staged is nowhere", err);
+    if (away_load(t, json_object_get(body, "suspend"),
+                  json_object_get(hidden, "away")) < 0)
+        return bad_row(key, "how it is suspended is not said", err);
     t->losses = (uint32_t) json_get_u64(hidden, "losses", 0);
     t->stopping = json_get_bool(hidden, "stopping", false);
     t->aborting = json_get_bool(hidden, "aborting", false);
@@ -299,7 +323,8 @@ static void count_held(struct workload *wl, const struct task *t)
     if (t->started_ms && (!wl->started_ms || t->started_ms < wl->started_ms))
         wl->started_ms = t->started_ms;
     for (uint32_t i = 0; t->leases && i < t->ranks; i++)
-        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED)
+        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED &&
+            !t->leases[i].off)
             limit_hold(wl, &t->leases[i]);
 }
 
@@ -409,9 +434,33 @@ static int load_staged(struct world *w, struct err *err)
     return rc;
 }
 
+static void tell_at(struct world *w, struct task *t, uint64_t last_ms)
+{
+    if (away_off(t))
+        return;
+    bridge_time(w, t->placed_ms < last_ms ? t->placed_ms : last_ms);
+    item_told(w, t);
+}
+
+/* Levels as they were kept hold from when they were. */
+static void tell_placed(struct world *w, struct task *const *placed, size_t n,
+                        uint64_t last_ms)
+{
+    size_t at = 0;
+
+    for (; at < n && placed[at]->placed_ms <= w->ranked_ms; at++)
+        tell_at(w, placed[at], last_ms);
+    bridge_time(w, w->ranked_ms < last_ms ? w->ranked_ms : last_ms);
+    levels_load(w, placed, at);
+    for (; at < n; at++)
+        tell_at(w, placed[at], last_ms);
+    bridge_time(w, last_ms);
+}
+
 /* Attempts go back on their places at the times at which they got them; the
- * line forms at the last moment that is known; and only then is it said who
- * leaves for whom.  What was summed up on the way is overwritten by the rows.
+ * line forms at the last moment that is known; and only then is it said what is
+ * promised, and who leaves for whom.  What was summed up on the way is
+ * overwritten by the rows.
  */
 static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
 {
@@ -422,21 +471,22 @@ static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
 
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < n; i++) {
-        bridge_time(w, placed[i]->placed_ms < last_ms ? placed[i]->placed_ms
-                                                      : last_ms);
-        item_start(w, placed[i]);
-    }
-    bridge_time(w, last_ms);
+    tell_placed(w, placed, n, last_ms);
+    for (size_t i = 0; i < n; i++)
+        item_loaded(w, placed[i]);
     while ((wl = map_next(w->workloads, &pos, NULL)))
         wake_workload(w, wl);
     sets_sync(w);
-    for (size_t i = 0; i < n; i++)
-        if (placed[i]->stopping || placed[i]->preempting)
-            item_leaving(w, placed[i]);
-    rc = load_staged(w, err);
+    rc = load_windows_done(w, err);    /* first: they end claims */
     if (rc == 0)
-        rc = load_windows_done(w, err);
+        rc = load_promises_done(w, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        if (placed[i]->stopping || placed[i]->preempting ||
+            away_leaves(placed[i]))
+            item_leaves(w, placed[i]);
+    rc = load_staged(w, err);
     if (rc < 0)
         return rc;
     load_meter_done(w);

@@ -62,6 +62,10 @@ int load_tenant(struct world *w, const char *key, const json_t *body,
     t->weight = (uint32_t) json_get_u64(body, "weight", 1);
     t->quota_gpu_milli = (uint32_t) json_get_u64(hidden, "quota_gpus_milli",
                                                  0);
+    t->idle_grace_ms = json_get_u64(hidden, "idle_grace_ms", 0);
+    t->has_interactive = json_object_get(body, "interactive_priority");
+    t->interactive = (int16_t) json_integer_value(
+        json_object_get(body, "interactive_priority"));
     t->parent_name = mem_str(json_get_str(body, "parent", NULL));
     t->used_cost_micro = json_get_u64(hidden, "used_cost_micro", 0);
     t->lost_gpu_ms = json_get_u64(hidden, "lost_gpu_ms", 0);
@@ -158,6 +162,8 @@ int load_tenants_done(struct world *w, struct err *err)
     for (uint32_t i = 0; i < w->nblocks; i++) {
         for (const struct lease *l = w->blocks[i]->leases; l;
              l = l->next_on_block) {
+            if (l->off)
+                continue;
             for (t = l->task->workload->tenant->parent; t; t = t->parent) {
                 t->sum_milli += l->task->spec->gpu_milli;
                 t->sum_price += l->price_micro;
@@ -295,11 +301,17 @@ int load_meta(struct world *w, const char *key, const json_t *body,
     if (strcmp(key, "world") == 0) {
         w->epoch = json_get_u64(body, "epoch", 0);
         w->next_workload = json_get_u64(body, "next_workload", 1);
+        w->ranked_ms = json_get_u64(body, "ranked_ms", 0);
         w->dirty_meta = false;
         return 0;
     }
     if (strcmp(key, "meter") == 0) {
         load_kept(w, body);
+        return 0;
+    }
+    if (strcmp(key, "promises") == 0) {
+        json_decref(w->promises);
+        w->promises = json_deep_copy(body);
         return 0;
     }
     if (strcmp(key, "policy") == 0)
@@ -308,5 +320,7 @@ int load_meta(struct world *w, const char *key, const json_t *body,
         return load_window(w, name, body, err);
     if ((name = after(key, "predict/")))
         return predict_load(plan_predict(w->plan), name, body, err);
+    if ((name = after(key, "cost/")))
+        return plan_cost_load(w->plan, name, body, err);
     return bad_row(key, "nothing of this name is known", err);
 }

@@ -113,9 +113,51 @@ static void test_release(void)
     close_checked(&s, "end in quarantine");
 }
 
+static int away(struct sim *s, enum event_type type, uint32_t rank)
+{
+    struct event e;
+
+    event_init(&e, type);
+    e.workload = 1;
+    e.task = 0;
+    e.rank = rank;
+    e.gen = 1;
+    e.data = json_pack("{s:s,s:i,s:i,s:s,s:s}", "why", "asked", "bytes", 1,
+                       "ms", 1, "reason", "busy", "text", "so");
+    return sim_event(s, &e);
+}
+
+/* Restored while a gang leaves, of which one rank stays. */
+static void test_torn(void)
+{
+    struct spec *spec = sim_spec(1);
+    struct sim s;
+
+    spec->tasks[0].ranks = 2;
+    spec->tasks[0].gpu_milli = 1000;
+    sim_open(&s);
+    s.suspends = true;
+    sim_block(&s, "b", 2, "H100", 2);
+    (void) sim_submit(&s, spec);
+    sim_claim(&s, 1, 0, 0, 1);
+    sim_claim(&s, 1, 0, 1, 1);
+    ok(away(&s, EVENT_SUSPENDING, 0) == 0, "asked to leave %s", s.err.text);
+    ok(away(&s, EVENT_LEASE_SUSPENDED, 0) == 0, "one does %s", s.err.text);
+    (void) restore(&s, 1);
+    ok(away(&s, EVENT_LEASE_KEPT, 1) == 0, "one does not %s", s.err.text);
+    sim_wait(&s, 60000);
+    ok(sim_count(&s, EVENT_RESUMING) == 0 && sim_count(&s, EVENT_STOPPING) == 0,
+       "in quarantine nobody is put back, nor stopped");
+    ok(sim_on_workload(&s, EVENT_RELEASED, 1, false) == 0, "released");
+    ok(sim_count(&s, EVENT_RESUMING) == 0 && sim_count(&s, EVENT_STOPPING) == 1,
+       "and is stopped, as all that may still run");
+    close_checked(&s, "torn in quarantine");
+}
+
 int main(void)
 {
     test_restore();
     test_release();
+    test_torn();
     return tap_done();
 }

@@ -20,6 +20,20 @@ void block_set_open(struct world *w, struct block *b, bool up, bool drained)
     bridge_open(w, b);
 }
 
+bool device_open(const struct device *d)
+{
+    return !d->drained && !d->lost && d->remedy < REMEDY_CORDON;
+}
+
+bool grant_open(const struct block *b, const struct grant *g)
+{
+    for (uint32_t i = 0; i < g->ndevices && i < array_size(g->device); i++)
+        if (g->device[i] < b->ndevices &&
+            !device_open(&b->devices[g->device[i]]))
+            return false;
+    return block_open(b);
+}
+
 bool device_matches(const struct device *d, const struct spec_task *s)
 {
     if (d->memory < s->gpu_memory)
@@ -46,6 +60,11 @@ void room_give(struct block *b, const struct spec_task *s,
         b->devices[g->device[i]].free_milli += g->milli;
     b->cpu_free += s->cpu_milli;
     b->memory_free += s->memory;
+}
+
+uint64_t block_memory_left(const struct block *b)
+{
+    return b->memory_free > b->parked ? b->memory_free - b->parked : 0;
 }
 
 static uint32_t devices_wanted(const struct spec_task *s)
@@ -84,8 +103,8 @@ int room_size(const struct block *b, const struct spec_task *s,
     return rc;
 }
 
-int room_check(const struct block *b, const struct spec_task *s,
-               const struct grant *g, struct err *err)
+int room_back(const struct block *b, const struct spec_task *s,
+              const struct grant *g, struct err *err)
 {
     int rc = room_size(b, s, g, err);
 
@@ -95,10 +114,21 @@ int room_check(const struct block *b, const struct spec_task *s,
         if (b->devices[g->device[i]].free_milli < g->milli)
             return err_set(err, EBUSY, "rank %u: device %u of block '%s' has "
                            "no room", g->rank, g->device[i], b->id);
-    if (b->cpu_free < s->cpu_milli || b->memory_free < s->memory)
-        return err_set(err, EBUSY, "rank %u: block '%s' has no CPUs or memory "
-                       "left", g->rank, b->id);
+    if (b->cpu_free < s->cpu_milli)
+        return err_set(err, EBUSY, "rank %u: block '%s' has no CPUs left",
+                       g->rank, b->id);
     return 0;
+}
+
+int room_check(const struct block *b, const struct spec_task *s,
+               const struct grant *g, struct err *err)
+{
+    int rc = room_back(b, s, g, err);
+
+    if (rc == 0 && block_memory_left(b) < s->memory)
+        return err_set(err, EBUSY, "rank %u: block '%s' has no memory left",
+                       g->rank, b->id);
+    return rc;
 }
 
 static void link_lease(struct block *b, struct lease *l)
@@ -121,35 +151,54 @@ static void unlink_lease(struct block *b, struct lease *l)
     l->next_on_block = l->prev_on_block = NULL;
 }
 
+void lease_take(struct world *w, struct lease *l)
+{
+    const struct spec_task *s = l->task->spec;
+    struct tenant *tn = l->task->workload->tenant;
+
+    l->off = false;
+    room_take(l->block, s, &l->grant);
+    tn->used_gpu_milli += s->gpu_milli;
+    tenant_hold(w, tn, s->gpu_milli, (int64_t) l->price_micro);
+    l->block->dirty = true;
+}
+
+void lease_give(struct world *w, struct lease *l)
+{
+    const struct spec_task *s = l->task->spec;
+    struct tenant *tn = l->task->workload->tenant;
+
+    l->off = true;
+    room_give(l->block, s, &l->grant);
+    tn->used_gpu_milli -= s->gpu_milli;
+    tenant_hold(w, tn, -(int64_t) s->gpu_milli, -(int64_t) l->price_micro);
+    l->block->dirty = true;
+}
+
 void lease_open(struct world *w, struct task *t, uint32_t rank,
                 struct block *b, const struct grant *g)
 {
     struct lease *l = &t->leases[rank];
-    struct tenant *tn = t->workload->tenant;
 
     l->task = t;
     l->block = b;
     l->rank = rank;
     l->grant = *g;
-    room_take(b, t->spec, g);
     link_lease(b, l);
     t->leases_left++;
-    tn->used_gpu_milli += t->spec->gpu_milli;
-    tenant_hold(w, tn, t->spec->gpu_milli, (int64_t) l->price_micro);
-    b->dirty = true;
+    if (!l->off)
+        lease_take(w, l);
 }
 
 /* The lease itself stays, ended, until the whole attempt is over. */
 void lease_close(struct world *w, struct lease *l)
 {
-    struct task *t = l->task;
-    struct tenant *tn = t->workload->tenant;
-
-    room_give(l->block, t->spec, &l->grant);
+    if (l->off) {
+        l->block->parked -= l->task->away->bytes;
+        l->block->dirty = true;
+    } else {
+        lease_give(w, l);
+    }
     unlink_lease(l->block, l);
-    t->leases_left--;
-    tn->used_gpu_milli -= t->spec->gpu_milli;
-    tenant_hold(w, tn, -(int64_t) t->spec->gpu_milli,
-                -(int64_t) l->price_micro);
-    l->block->dirty = true;
+    l->task->leases_left--;
 }

@@ -95,6 +95,12 @@ static int give_known(const char *key, const json_t *body, void *arg)
                          (json_t *) (uintptr_t) body) : NULL);
 }
 
+static int give_cost(const char *model, const json_t *row, void *arg)
+{
+    return give_meta(arg, "cost", model,
+                     json_incref((json_t *) (uintptr_t) row));
+}
+
 /* Waiting for devices, since its row was given. */
 static bool began_or_ended(const struct tenant *t)
 {
@@ -129,6 +135,10 @@ static int give_pool(struct world *w, const struct giving *g)
         rc = give_named(g, TABLE_META, "meter", view_kept(w));
     if (rc == 0 && w->dirty_policy)
         rc = give_named(g, TABLE_META, "policy", view_policy(w));
+    if (rc == 0 && w->promised != plan_promised(w->plan))
+        rc = give_named(g, TABLE_META, "promises", promises_row(w));
+    if (rc == 0 && w->dirty_costs)
+        rc = plan_costs(w->plan, give_cost, (void *) (uintptr_t) g);
     return rc < 0 ? rc : give_windows(w, g);
 }
 
@@ -155,6 +165,8 @@ static void all_clean(struct world *w)
         v->dirty = false;
     json_array_clear(w->windows_gone);
     w->dirty_meta = w->dirty_meter = w->dirty_policy = false;
+    w->dirty_costs = false;
+    w->promised = plan_promised(w->plan);
     while ((t = w->dirty_tasks)) {
         w->dirty_tasks = t->dirty_next;
         t->dirty = false;

@@ -326,6 +326,8 @@ static int check_numbers(const struct spec_task *t, struct err *err)
         { "stop_when.still_for", t->still_ms, t->still_metric ? 1 : 0,
           t->still_metric ? SPEC_MAX_MS : 0 },
         { "stop_when.by", t->still_milli, 0, 1000 },
+        { "idle.grace", t->idle_grace_ms, 0, SPEC_MAX_MS },
+        { "idle.release", t->idle_release, 0, SPEC_IDLE_NEVER },
         { "checkpoint.grace", t->stop_grace_ms, 0, SPEC_MAX_MS },
         { "mounts", t->nmounts, 0, SPEC_MAX_LIST },
         { "models", t->nmodels, 0, SPEC_MAX_LIST },

@@ -50,6 +50,8 @@ enum spec_kind { SPEC_JOB, SPEC_PIPELINE };
 enum spec_when { SPEC_ON_SUCCESS, SPEC_ON_FAILURE, SPEC_ALWAYS };
 /* How close the ranks of a gang (of a set) wish to be to each other. */
 enum spec_near { SPEC_NEAR_ANY, SPEC_NEAR_DOMAIN, SPEC_NEAR_NODE };
+/* May it be taken off devices that it does not use, its threads running on? */
+enum spec_idle { SPEC_IDLE_MAY, SPEC_IDLE_NEVER };
 
 /* Why an attempt ended; the causes a task may name under retries.on. */
 #define SPEC_CAUSES(X) \
@@ -63,7 +65,8 @@ enum spec_near { SPEC_NEAR_ANY, SPEC_NEAR_DOMAIN, SPEC_NEAR_NODE };
     X(REFUSED, "refused")      /* no such program, user or folder */ \
     X(GANG, "gang")            /* another rank failed */ \
     X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */ \
-    X(STILL, "still")          /* its metric stood still: it is done */
+    X(STILL, "still")          /* its metric stood still: it is done */ \
+    X(STRAY, "stray")          /* used a device that is not its own */
 
 enum spec_cause {
     SPEC_CAUSE_NONE,
@@ -122,6 +125,8 @@ struct spec_task {
     uint64_t still_ms;                 /* stop_when.still_for */
     uint32_t still_milli;              /* moves by less than so many thousandths
                                           of it are none; default 1 */
+    uint64_t idle_grace_ms;            /* idle.grace; 0: as the policy says */
+    enum spec_idle idle_release;
     int stop_signal;                   /* checkpoint.signal, default SIGTERM */
     const char *stop_command;          /* checkpoint.command, or NULL */
     uint64_t stop_grace_ms;            /* before SIGKILL; default 10 s */

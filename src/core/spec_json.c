@@ -54,6 +54,8 @@ static const struct row rows[] = {
     ROW(TEXT, still_metric),
     ROW(U64, still_ms),
     ROW(U32, still_milli),
+    ROW(U64, idle_grace_ms),
+    ROW(U32, idle_release),
     ROW(SIGNAL, stop_signal),
     ROW(TEXT, stop_command),
     ROW(U64, stop_grace_ms),

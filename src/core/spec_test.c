@@ -139,6 +139,8 @@ static struct spec *some_spec(void)
         t->stop_command = draw(2) ? some_text(s) : NULL;
         t->still_metric = draw(2) ? some_text(s) : NULL;
         t->still_ms = t->still_metric ? 1 + draw(1000) : 0;
+        t->idle_grace_ms = draw(2) ? draw(1000) : 0;
+        t->idle_release = draw(2) ? SPEC_IDLE_NEVER : SPEC_IDLE_MAY;
         t->still_milli = draw(1001);
         t->mounts = some_pairs(s, "/m", &t->nmounts);
         t->env = some_pairs(s, "E", &t->nenv);

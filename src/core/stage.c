@@ -13,18 +13,26 @@
  *
  * A task is staged while it waits, with the generation that its attempt will
  * have, on blocks that can stage.  It holds their memory, no device, and its
- * place in line.  task.planned on the same blocks, rank by rank, makes it that
- * attempt.  Planned elsewhere, out of line for any reason, or with one of its
- * blocks lost or changed, it is staged no more, and the generation is used up:
- * what was started for it can never be taken for a later one.
+ * place in line.  task.planned on the same devices, rank by rank, makes it that
+ * attempt: its process knows them from its start.  Planned elsewhere, out of
+ * line for any reason, or with one of its blocks lost or changed, it is staged
+ * no more, and the generation is used up: what was started for it can never be
+ * taken for a later one.
  */
+static bool same_place(const struct grant *a, const struct grant *b)
+{
+    return strcmp(a->block, b->block) == 0 && a->milli == b->milli &&
+           a->ndevices == b->ndevices &&
+           memcmp(a->device, b->device, a->ndevices * sizeof a->device[0]) == 0;
+}
+
 static bool stage_names(const struct task *t, const struct grant *grants,
                         uint32_t n)
 {
     if (t->staged->ngrants != n)
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if (strcmp(t->staged->grants[i].block, grants[i].block) != 0)
+        if (!same_place(&t->staged->grants[i], &grants[i]))
             return false;
     return true;
 }
@@ -55,7 +63,7 @@ static int check_rank(const struct world *w, const struct task *t,
     for (uint32_t i = 0; i <= rank; i++)
         if (strcmp(e->grants[i].block, g->block) == 0)
             memory = add_capped(memory, t->spec->memory);
-    if (add_capped(b->staged, memory) > b->memory_free)
+    if (add_capped(b->staged, memory) > block_memory_left(b))
         return err_set(err, EBUSY, "rank %u: block '%s' has no memory left",
                        rank, g->block);
     return room_size(b, t->spec, g, err);
@@ -175,8 +183,16 @@ void block_unstage(struct world *w, const struct block *b)
 {
     struct plan_item *i;
 
-    while (b->plan_node && (i = plan_node_staged(b->plan_node)))
+    while (b->plan_node && (i = plan_node_staged(b->plan_node, 0)))
         task_unstage(w, plan_owner(i));
+}
+
+struct task *block_staged(const struct block *b, uint32_t k)
+{
+    struct plan_item *i = b->plan_node ? plan_node_staged(b->plan_node, k)
+                                       : NULL;
+
+    return i ? plan_owner(i) : NULL;
 }
 
 /* ---- decisions ---- */

@@ -57,8 +57,12 @@ static void test_staged(void)
     struct sim s;
     uint64_t id = open_near(&s, true);
     const struct task *t = sim_task(&s, id, 0);
+    struct grant other = t->staged->grants[0];
     struct why y;
 
+    other.device[0] = 1;
+    ok(task_gen_at(t, t->staged->grants, 1) == 1 &&
+       task_gen_at(t, &other, 1) == 2, "on another device it is another's");
     ok(t->state == TASK_WAITING && t->staged && t->staged->gen == 1 &&
        is(t->staged->blocks[0]->id, "b") && sim_count(&s, EVENT_STAGED) == 1,
        "it stands ready on the block");

@@ -67,6 +67,20 @@ static enum spec_cause abort_cause(const struct task *t)
                                                 : SPEC_CAUSE_ABORTED;
 }
 
+/* What a backup says of who leaves is past: in quarantine nobody is asked to
+ * move or to go, an operator decides.
+ */
+static bool give_way(const struct task *t, uint64_t now_ms, struct event *e)
+{
+    if (away_next(t, now_ms, e))
+        return true;
+    if (!t->preempting || t->stopping ||
+        (t->preempting == PREEMPT_SUSPEND && away_moves(t)))
+        return false;
+    want_stop(e, t, SPEC_CAUSE_PREEMPTED, false);
+    return true;
+}
+
 static bool settle_leases(const struct task *t, uint64_t now_ms,
                           struct event *e)
 {
@@ -78,14 +92,18 @@ static bool settle_leases(const struct task *t, uint64_t now_ms,
         want_stop(e, t, abort_cause(t), task_force(t));
         return true;
     }
-    if (t->preempting && !t->stopping) {
-        want_stop(e, t, SPEC_CAUSE_PREEMPTED, false);
+    if (t->state == TASK_ENDING && !t->stopping) {
+        want_stop(e, t, SPEC_CAUSE_GANG, false);   /* see away.c */
         return true;
     }
     if (t->gen <= t->workload->gen_floor && !t->stopping) {
         want_stop(e, t, SPEC_CAUSE_LOST, false);   /* released, see apply.c */
         return true;
     }
+    if (remedy_next(t, e))
+        return true;
+    if (!t->workload->quarantined && give_way(t, now_ms, e))
+        return true;
     if (t->cause != SPEC_CAUSE_NONE && !t->stopping) {
         want_stop(e, t, SPEC_CAUSE_GANG, false);
         return true;
@@ -174,6 +192,7 @@ static bool settle_task(const struct task *t, uint64_t now_ms, struct event *e)
     switch ((enum task_state) t->state) {
     case TASK_STARTING:
     case TASK_RUNNING:
+    case TASK_SUSPENDED:
     case TASK_ENDING:
         settle_attempt(t, now_ms, e);
         return true;
@@ -273,8 +292,7 @@ static void expire(struct workload *wl, struct event *e)
 static void overrun(const struct task *t, struct event *e)
 {
     bool timeout = t->spec->timeout_ms &&
-                   t->timer.due_ms == add_capped(t->attempt_ms,
-                                                 t->spec->timeout_ms);
+                   t->timer.due_ms == task_timeout_ms(t);
 
     want_stop(e, t, timeout ? SPEC_CAUSE_TIMEOUT :
               t->timer.due_ms == task_still_ms(t) ? SPEC_CAUSE_STILL :

@@ -291,13 +291,15 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
     event_init(&e, EVENT_BLOCK_UP);
     (void) snprintf(e.block, sizeof(e.block), "%s", id);
     for (uint32_t i = 0; i < ndevices; i++)
-        json_array_append_new(devices, json_pack("{s:s,s:I}", "model", model,
-                              "memory", (json_int_t) 80 << 30));
-    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:o}", "pool", "local",
+        json_array_append_new(devices, json_pack("{s:s,s:I,s:o}", "model",
+                              model, "memory", (json_int_t) 80 << 30, "uuid",
+                              json_sprintf("GPU-%s-%u", id, i)));
+    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:b,s:o}", "pool", "local",
                        "engine", "fake", "node", "node-", id, "cpus_milli",
                        (json_int_t) cpus * 1000, "memory",
                        (json_int_t) 64 << 30, "simulated", 1, "stages",
-                       (int) s->stages, "devices", devices);
+                       (int) s->stages, "suspends", (int) s->suspends,
+                       "devices", devices);
     return sim_event(s, &e);
 }
 
@@ -316,6 +318,20 @@ int sim_on_node(struct sim *s, enum event_type t, const char *node)
 
     event_init(&e, t);
     (void) snprintf(e.node, sizeof(e.node), "%s", node);
+    return sim_event(s, &e);
+}
+
+int sim_on_task(struct sim *s, enum event_type t, uint64_t id, json_t *data)
+{
+    const struct task *of = sim_task(s, id, 0);
+    struct event e;
+
+    event_init(&e, t);
+    e.workload = id;
+    e.task = 0;
+    e.rank = 0;
+    e.gen = of ? of->gen : 0;
+    e.data = data;
     return sim_event(s, &e);
 }
 
@@ -589,6 +605,23 @@ bool sim_twin(struct sim *s)
     return same_text(s, "a loaded world", ours, theirs);
 }
 
+/* No event tells of these: see promises.c. */
+static bool is_promises(const char *name)
+{
+    return strcmp(name + 2, "promises") == 0;
+}
+
+static size_t count_rows(json_t *rows)
+{
+    const char *name;
+    json_t *row;
+    size_t n = 0;
+
+    json_object_foreach(rows, name, row)
+        n += !is_promises(name);
+    return n;
+}
+
 bool sim_replays(struct sim *s)
 {
     struct world *w = world_new();
@@ -606,9 +639,11 @@ bool sim_replays(struct sim *s)
     json_object_foreach(s->rows, name, row) {
         const char *b = json_get_str(json_object_get(rows, name), "body", "");
 
+        if (is_promises(name))
+            continue;
         same = same && same_text(s, name, json_get_str(row, "body", ""), b);
     }
-    same = same && json_object_size(rows) == json_object_size(s->rows);
+    same = same && count_rows(rows) == count_rows(s->rows);
     ours = sim_dump(s->w);
     theirs = sim_dump(w);
     same = same_text(s, "a replayed world", ours, theirs) && same;

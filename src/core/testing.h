@@ -23,6 +23,7 @@ struct sim {
     struct err err;                    /* of the last refusal */
     unsigned faults;                   /* what should never be; printed */
     bool stages;                       /* blocks that come up can stage */
+    bool suspends;                     /* ... and suspend */
 };
 
 void sim_open(struct sim *s);          /* with a tenant "t" */
@@ -48,6 +49,8 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
               const char *model, uint32_t cpus);
 int sim_on_block(struct sim *s, enum event_type t, const char *id);
 int sim_on_node(struct sim *s, enum event_type t, const char *node);
+/* Of the first task of a workload, and its first rank; takes data. */
+int sim_on_task(struct sim *s, enum event_type t, uint64_t id, json_t *data);
 int sim_on_workload(struct sim *s, enum event_type t, uint64_t id, bool force);
 int sim_abort_task(struct sim *s, uint64_t id, uint32_t task, bool force);
 int sim_claim(struct sim *s, uint64_t id, uint32_t task, uint32_t rank,

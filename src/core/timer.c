@@ -65,8 +65,17 @@ static uint64_t cost_alarm_ms(const struct task *t)
         left = t->spec->limit_cost_micro - t->used_cost_micro;
     ms = left;
     ms = ms * (60 * 60 * 1000) / hourly + 1;
-    return add_capped(t->attempt_ms, ms > INT64_MAX ? INT64_MAX
+    return add_capped(task_stretch_ms(t), ms > INT64_MAX ? INT64_MAX
                                                     : (uint64_t) ms);
+}
+
+/* Only time on its devices counts. */
+uint64_t task_timeout_ms(const struct task *t)
+{
+    uint64_t left = t->spec->timeout_ms > task_earlier_ms(t)
+                  ? t->spec->timeout_ms - task_earlier_ms(t) : 0;
+
+    return add_capped(task_stretch_ms(t), left);
 }
 
 /* When its metric has stood still for long enough, or UINT64_MAX. */
@@ -85,17 +94,17 @@ uint64_t task_alarm_ms(const struct task *t)
     uint64_t due = UINT64_MAX, left;
 
     if (s->timeout_ms)
-        due = add_capped(t->attempt_ms, s->timeout_ms);
+        due = task_timeout_ms(t);
     if (s->limit_wall_ms) {
         left = s->limit_wall_ms > t->used_wall_ms
              ? s->limit_wall_ms - t->used_wall_ms : 0;
-        left = add_capped(t->attempt_ms, left);
+        left = add_capped(task_stretch_ms(t), left);
         due = left < due ? left : due;
     }
     if (s->limit_gpu_ms && milli) {
         left = s->limit_gpu_ms > t->used_gpu_ms
              ? s->limit_gpu_ms - t->used_gpu_ms : 0;
-        left = add_capped(t->attempt_ms,
+        left = add_capped(task_stretch_ms(t),
                           add_capped(share_of(left, 1000000) / milli, 1));
         due = left < due ? left : due;
     }
@@ -108,15 +117,28 @@ uint64_t task_alarm_ms(const struct task *t)
     return due == UINT64_MAX ? 0 : due;
 }
 
+/* When one that slept is to be stopped; `due_ms` was the end of its sleep. */
+static uint64_t awake_due_ms(const struct task *t)
+{
+    return t->leases_left > 0 && !away_off(t) && t->attempt_ms != 0
+           ? task_alarm_ms(t) : 0;
+}
+
 void task_timer(struct world *w, struct task *t)
 {
+    bool sleeps = t->state == TASK_WAITING || t->state == TASK_SUSPENDED ||
+                  away_torn(t);
+    bool slept = t->timer.asleep;
+
     timer_off(w, &t->timer);
-    if (t->state == TASK_WAITING && t->not_before_ms > world_now(w)) {
+    if (slept)
+        t->timer.due_ms = awake_due_ms(t);
+    if (sleeps && t->not_before_ms > world_now(w)) {
         t->timer.due_ms = t->not_before_ms;
         t->timer.asleep = true;
         heap_add(&w->sleepers, &t->timer);
-    } else if (t->leases_left > 0 && t->attempt_ms != 0 &&
-               t->timer.due_ms != 0 && !t->stopping &&
+    } else if (t->leases_left > 0 && !away_off(t) &&
+               t->attempt_ms != 0 && t->timer.due_ms != 0 && !t->stopping &&
                !t->workload->quarantined) {
         heap_add(&w->alarms, &t->timer);
     }
@@ -163,8 +185,14 @@ static void wake_sleepers(struct world *w)
     struct timer *first;
 
     while ((first = heap_top(&w->sleepers)) && first->due_ms <= world_now(w)) {
-        timer_off(w, first);
-        item_task(w, container_of(first, struct task, timer));
+        struct task *t = container_of(first, struct task, timer);
+
+        task_timer(w, t);
+        if (t->leases_left > 0) {      /* suspended, or between the two */
+            todo_add(w, t);
+            task_dirty(w, t);
+        }
+        item_task(w, t);
     }
 }
 

@@ -21,13 +21,17 @@ static int wrong(struct err *err, const char *what, const char *name,
 static int verify_block(const struct block *b, struct err *err)
 {
     autofree uint32_t *held = mem_array(b->ndevices + 1u, sizeof(*held));
-    uint64_t cpus = 0, memory = 0;
+    uint64_t cpus = 0, memory = 0, parked = 0;
     const struct lease *l;
 
     for (l = b->leases; l; l = l->next_on_block) {
         if (l->block != b || l->state == LEASE_ENDED)
             return wrong(err, "a lease that is not the block's", b->id,
                          l->rank);
+        if (l->off) {
+            parked += l->task->away->bytes;
+            continue;
+        }
         cpus += l->task->spec->cpu_milli;
         memory += l->task->spec->memory;
         for (uint32_t i = 0; i < l->grant.ndevices; i++) {
@@ -40,6 +44,9 @@ static int verify_block(const struct block *b, struct err *err)
         if (held[i] > 1000 || held[i] + b->devices[i].free_milli != 1000)
             return wrong(err, "1: a device is promised beyond what it has",
                          b->id, i);
+    if (parked != b->parked)
+        return wrong(err, "1: what is suspended is not counted right", b->id,
+                     parked);
     if (cpus > b->cpu_milli || cpus + b->cpu_free != b->cpu_milli)
         return wrong(err, "1: CPUs are promised beyond what there is", b->id,
                      cpus);
@@ -56,7 +63,7 @@ static int verify_leases(const struct task *t, struct err *err)
 {
     uint32_t live = 0, planned = 0;
     bool lives = t->state == TASK_STARTING || t->state == TASK_RUNNING ||
-                 t->state == TASK_ENDING;
+                 t->state == TASK_SUSPENDED || t->state == TASK_ENDING;
 
     if (!t->leases)
         return t->leases_left == 0 ? 0
@@ -75,6 +82,9 @@ static int verify_leases(const struct task *t, struct err *err)
             return wrong(err, "4: a lease of another generation",
                          t->spec->name, l->gen);
         live += l->state != LEASE_ENDED;
+        if (l->state != LEASE_ENDED && l->off != away_off(t))
+            return wrong(err, "2: a gang that is suspended in part",
+                         t->spec->name, t->workload->id);
         planned += l->state == LEASE_PLANNED;
     }
     if (live != t->leases_left || live == 0 || planned != t->unclaimed)
@@ -94,6 +104,10 @@ static int verify_item(const struct task *t, struct err *err)
                      t->workload->id);
     if (t->leases_left > 0 && t->item)
         n = plan_places(t->item, &places);
+    if (away_off(t) && t->state != TASK_SUSPENDED &&
+        plan_state(t->item) != ITEM_HELD)
+        return wrong(err, "the plan would bring back what is stopped",
+                     t->spec->name, t->workload->id);
     if (n != t->leases_left)
         return wrong(err, "the plan has other places", t->spec->name, n);
     if (t->leases_left == 0 &&
@@ -132,7 +146,8 @@ static uint64_t claimed_milli(const struct task *t)
     uint64_t sum = 0;
 
     for (uint32_t i = 0; t->leases && i < t->ranks; i++)
-        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED)
+        if (t->leases[i].claimed_ms && t->leases[i].state != LEASE_ENDED &&
+            !t->leases[i].off)
             sum += t->spec->gpu_milli;
     return sum;
 }
@@ -163,7 +178,7 @@ static uint64_t held_by(const struct world *w, const struct tenant *t)
     for (uint32_t i = 0; i < w->nblocks; i++)
         for (const struct lease *l = w->blocks[i]->leases; l;
              l = l->next_on_block)
-            if (l->task->workload->tenant == t)
+            if (l->task->workload->tenant == t && !l->off)
                 sum += l->task->spec->gpu_milli;
     return sum;
 }

@@ -148,7 +148,16 @@ static json_t *view_lease(const struct lease *l)
     return j;
 }
 
-/* Of each lease, in order of rank: planned, claimed, generation, price. */
+/* Of each lease, in order of rank: planned, claimed, generation, price, back
+ * on its devices since, off them.
+ */
+static json_t *ranked_hidden(const struct lease *l)
+{
+    uint64_t until = l->run_until < INT64_MAX ? l->run_until : INT64_MAX;
+
+    return json_pack("[i,I]", (int) l->run_level, (json_int_t) until);
+}
+
 static json_t *leases_hidden(const struct task *t)
 {
     json_t *all = json_array();
@@ -156,10 +165,11 @@ static json_t *leases_hidden(const struct task *t)
     for (uint32_t i = 0; i < t->ranks; i++) {
         const struct lease *l = &t->leases[i];
 
-        json_array_append_new(all, json_pack("[I,I,I,I]",
+        json_array_append_new(all, json_pack("[I,I,I,I,I,i]",
                               (json_int_t) l->planned_ms,
                               (json_int_t) l->claimed_ms, (json_int_t) l->gen,
-                              (json_int_t) l->price_micro));
+                              (json_int_t) l->price_micro,
+                              (json_int_t) l->from_ms, (int) l->off));
     }
     return all;
 }
@@ -174,6 +184,8 @@ static json_t *task_hidden(const struct task *t)
     view_some(j, "started_ms", t->started_ms);
     view_some(j, "ended_ms", t->ended_ms);
     view_some(j, "attempt_ms", t->attempt_ms);
+    if (t->away)
+        json_put(j, "away", away_hidden(t->away));
     view_some(j, "used_wall_ms", t->used_wall_ms);
     view_some(j, "used_gpu_ms", t->used_gpu_ms);
     view_some(j, "used_cost_micro", t->used_cost_micro);
@@ -187,6 +199,7 @@ static json_t *task_hidden(const struct task *t)
     view_some(j, "for_workload", t->for_workload);
     view_some(j, "for_task", t->for_task);
     view_flag(j, "preempting", t->preempting);
+    view_flag(j, "by_suspend", t->preempting == PREEMPT_SUSPEND);
     view_some(j, "losses", t->losses);
     view_flag(j, "stopping", t->stopping);
     view_flag(j, "aborting", t->aborting);
@@ -200,7 +213,9 @@ static json_t *task_hidden(const struct task *t)
     if (t->leases) {
         json_put(j, "leases", leases_hidden(t));
         json_put_u64(j, "placed_ms", t->placed_ms);
-        view_some(j, "alarm_ms", t->timer.due_ms);
+        if (t->leases->ranked)
+            json_put(j, "ranked", ranked_hidden(t->leases));
+        view_some(j, "alarm_ms", t->timer.asleep ? 0 : t->timer.due_ms);
     }
     return j;
 }
@@ -253,6 +268,8 @@ json_t *view_task(const struct task *t)
     view_time(j, "ended", t->ended_ms);
     if (t->leases)
         view_time(j, "attempt_started", t->attempt_ms);
+    if (t->leases && !away_off(t))
+        view_time(j, "running_since", task_stretch_ms(t));
     if (t->used_wall_ms)
         json_put_milli(j, "run_seconds", t->used_wall_ms);
     if (t->state == TASK_WAITING)
@@ -262,6 +279,8 @@ json_t *view_task(const struct task *t)
     json_put(j, "leases", leases);
     if (t->staged)
         json_put(j, "staged", stage_view(t->staged));
+    if (t->away)
+        json_put(j, "suspend", away_view(t));
     if (t->leases)
         json_put(j, "score", json_real(digits3((double) t->score)));
     json_put_milli(j, "gpu_seconds", t->used_gpu_ms);

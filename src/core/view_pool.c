@@ -14,9 +14,13 @@ static json_t *view_device(const struct device *d, uint32_t index)
 
     json_put_u64(j, "index", index);
     json_put_str(j, "model", d->model);
+    json_put_str(j, "uuid", d->uuid[0] ? d->uuid : NULL);
     json_put_u64(j, "memory", d->memory);
     json_put_bool(j, "simulated", d->simulated);
     view_flag(j, "drained", d->drained);
+    view_flag(j, "lost", d->lost);
+    if (json_object_size(d->rules))
+        json_put(j, "health", view_health(d));
     json_put_milli(j, "free", d->free_milli);
     return j;
 }
@@ -34,6 +38,7 @@ json_t *view_block(const struct block *b)
     json_put_bool(j, "simulated", b->simulated);
     json_put_str(j, "limits", b->limits);
     view_flag(j, "stages", b->stages);
+    view_flag(j, "suspends", b->suspends);
     if (b->domain[0])
         json_put_str(j, "domain", b->domain);
     if (json_object_size(b->labels))
@@ -41,7 +46,8 @@ json_t *view_block(const struct block *b)
     json_put_milli(j, "cpus", b->cpu_milli);
     json_put_milli(j, "cpus_free", b->cpu_free);
     json_put_u64(j, "memory", b->memory);
-    json_put_u64(j, "memory_free", b->memory_free);
+    json_put_u64(j, "memory_free", block_memory_left(b));
+    view_some(j, "memory_suspended", b->parked);
     for (uint32_t i = 0; i < b->ndevices; i++)
         json_array_append_new(devices, view_device(&b->devices[i], i));
     json_put(j, "devices", devices);
@@ -79,6 +85,10 @@ json_t *view_tenant(const struct tenant *t)
     json_put_u64(j, "weight", t->weight);
     if (t->budget.period_ms)
         json_put(j, "budget", view_budget(&t->budget));
+    if (t->idle_grace_ms)
+        json_put_milli(j, "idle_grace_seconds", t->idle_grace_ms);
+    if (t->has_interactive)
+        json_put(j, "interactive_priority", json_integer(t->interactive));
     json_put_str(j, "note", t->note);
     json_put_milli(j, "gpus_held", t->used_gpu_milli);
     json_put_milli(j, "gpu_seconds", t->used_gpu_ms);
@@ -112,6 +122,7 @@ json_t *view_tenant_row(const struct world *w, const struct tenant *t)
         usage = plan_tenant_usage(w->plan, t->plan_tenant, &usage_ms);
     json_put_u64(hidden, "max_gpus_milli", t->max_gpu_milli);
     view_some(hidden, "quota_gpus_milli", t->quota_gpu_milli);
+    view_some(hidden, "idle_grace_ms", t->idle_grace_ms);
     json_put_u64(hidden, "used_gpu_ms", t->used_gpu_ms);
     json_put_u64(hidden, "used_cpu_ms", t->used_cpu_ms);
     view_some(hidden, "used_cost_micro", t->used_cost_micro);
@@ -232,6 +243,7 @@ json_t *view_epoch(const struct world *w)
 
     json_put_u64(j, "epoch", w->epoch);
     json_put_u64(j, "next_workload", w->next_workload);
+    view_some(j, "ranked_ms", w->ranked_ms);
     return j;
 }
 

@@ -188,7 +188,24 @@ static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
         change(y, "weir unpause w%" PRIu64, wl->id);
     } else if (t->paused) {
         say(y, WHY_PAUSED, "It is paused, alone of its workload.");
-        change(y, "weir unpause w%" PRIu64 " %s", wl->id, t->spec->name);
+        change(y, "weir unpause w%" PRIu64 "/%s", wl->id, t->spec->name);
+    } else if (t->state == TASK_SUSPENDED && t->away->held) {
+        say(y, WHY_SUSPENDED, "It is kept suspended by %s.",
+            t->away->by ? t->away->by : "an operator");
+        change(y, "weir resume w%" PRIu64 "/%s", wl->id, t->spec->name);
+    } else if (t->state == TASK_SUSPENDED && t->away->idle) {
+        clock_print(t->away->idle_used_ms, at, sizeof(at));
+        say(y, WHY_SUSPENDED, "It did not use its devices for %s and is "
+            "suspended until it calls the driver again; its last use was at "
+            "%s (%s).", duration(t->away->idle_grace_ms).text, at,
+            t->away->idle_kind);
+        change(y, "Nothing: it comes back when it wants its devices, or with "
+               "weir resume w%" PRIu64 "/%s.", wl->id, t->spec->name);
+    } else if (t->state == TASK_SUSPENDED && t->timer.asleep) {
+        clock_print(t->not_before_ms, at, sizeof(at));
+        say(y, WHY_SUSPENDED, "It is suspended and gets in line again at %s, "
+            "in %s.", at, duration(t->not_before_ms - now_ms).text);
+        change(y, "weir resume w%" PRIu64 "/%s", wl->id, t->spec->name);
     } else if (t->timer.asleep && t->not_before_ms > now_ms) {
         clock_print(t->not_before_ms, at, sizeof(at));
         say(y, WHY_BACKOFF, "Attempt %u ended (%s); it is tried again at %s, "
@@ -209,6 +226,7 @@ static void why_together(const struct set *set, struct why *y)
 
 struct supply {
     uint64_t all, of_model, matching;  /* devices */
+    uint64_t closed;                   /* such, but drained, lost or ill */
     uint64_t most, free_milli;
     uint64_t cpus, cpus_free, memory, memory_free;   /* of the largest block */
 };
@@ -228,6 +246,10 @@ static void supply_block(const struct block *b, const struct spec_task *s,
         ret->of_model += device_matches(&b->devices[i], &model);
         if (!device_matches(&b->devices[i], s))
             continue;
+        if (open_only && !device_open(&b->devices[i])) {
+            ret->closed++;
+            continue;
+        }
         ret->matching++;
         ret->free_milli += b->devices[i].free_milli;
     }
@@ -393,8 +415,10 @@ static void why_budget(const struct world *w, const struct task *t,
            "budget.", at);
 }
 
-static void why_closed(const struct world *w, struct why *y)
+static void why_closed(const struct world *w, const struct task *t,
+                       struct why *y)
 {
+    uint64_t closed = supply(w, t->spec, true).closed;
     uint32_t up = 0, drained = 0;
 
     for (uint32_t i = 0; i < w->nblocks; i++) {
@@ -404,6 +428,10 @@ static void why_closed(const struct world *w, struct why *y)
     if (w->nblocks == 0) {
         say(y, WHY_NO_BLOCK, "No node has joined yet.");
         change(y, "It starts when a runner reports from one.");
+    } else if (closed > 0) {
+        say(y, WHY_DRAINED, "The devices that could run it are drained, lost "
+            "or kept out of use for their health (%" PRIu64 ").", closed);
+        change(y, "weir pool show POOL --devices says which, and why.");
     } else if (up > 0) {
         say(y, WHY_DRAINED, "The nodes that could run it are drained (%u of "
             "%u).", drained, up);
@@ -424,9 +452,10 @@ static void why_short(const struct world *w, const struct task *t,
 
     if (code == WHY_DEVICES)
         say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
-            "%s free in all.", buf_text(&what), per_rank(s).text,
+            "%s free in all%s.", buf_text(&what), per_rank(s).text,
             has.matching, milli(has.free_milli).text,
-            has.free_milli == 1000 ? "is" : "are");
+            has.free_milli == 1000 ? "is" : "are", has.closed ? ", beside "
+            "those that are drained, lost or ill" : "");
     else if (code == WHY_FRAGMENTED)
         say(y, code, "It needs %s%s; of %" PRIu64 " devices that would do, %s "
             "%s free, but not where it could use them together.",
@@ -562,7 +591,7 @@ static void why_plan(const struct world *w, const struct task *t,
         break;
     case REASON_NO_NODE:
     case REASON_CLOSED:
-        why_closed(w, y);
+        why_closed(w, t, y);
         break;
     case REASON_QUOTA:
     case REASON_NEVER_QUOTA:
@@ -637,7 +666,7 @@ static const struct task *holder(const struct task_stage *s)
 
     for (; l && s->grants[0].ndevices > 0; l = l->next_on_block)
         for (uint32_t i = 0; i < l->grant.ndevices; i++)
-            if (l->grant.device[i] == s->grants[0].device[0])
+            if (!l->off && l->grant.device[i] == s->grants[0].device[0])
                 return l->task;
     return NULL;
 }
@@ -682,6 +711,33 @@ static void why_in_line(const struct world *w, const struct task *t,
         why_staged(t, y);
 }
 
+static void why_suspended(const struct task *t, struct why *y)
+{
+    const struct task_away *a = t->away;
+    char at[32];
+
+    clock_print(a->since_ms, at, sizeof(at));
+    (void) snprintf(y->suspended, sizeof(y->suspended), "It is suspended since "
+                    "%s%s%s: %s in the memory of %s.%s%.120s", at,
+                    a->by ? ", for " : a->awake ? ", for it was idle" : "",
+                    a->by ? a->by : "",
+                    bytes(a->bytes * t->leases_left).text,
+                    t->leases[0].block->node,
+                    a->kept ? "  It could not be resumed: " : "",
+                    a->kept ? a->text : "");
+}
+
+static void why_waiting(const struct world *w, const struct task *t,
+                        uint64_t now_ms, struct why *y)
+{
+    if (why_aside(t, now_ms, y))
+        return;
+    if (t->in_line)
+        why_in_line(w, t, now_ms, y);
+    else
+        say(y, WHY_ORDER, "It is about to be put in line.");
+}
+
 void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
               struct why *ret)
 {
@@ -698,13 +754,12 @@ void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
     case TASK_BLOCKED:
         why_needs(t, ret);
         break;
+    case TASK_SUSPENDED:
+        why_suspended(t, ret);
+        why_waiting(w, t, now_ms, ret);
+        break;
     case TASK_WAITING:
-        if (why_aside(t, now_ms, ret))
-            break;
-        if (t->in_line)
-            why_in_line(w, t, now_ms, ret);
-        else
-            say(ret, WHY_ORDER, "It is about to be put in line.");
+        why_waiting(w, t, now_ms, ret);
         break;
     case TASK_STATE_COUNT:
         break;
@@ -723,6 +778,8 @@ json_t *why_json(const struct why *y)
         json_put_str(j, "late", y->late);
     if (y->staged[0])
         json_put_str(j, "staged", y->staged);
+    if (y->suspended[0])
+        json_put_str(j, "suspended", y->suspended);
     if (y->position)
         json_put_u64(j, "position", y->position);
     if (y->start_ms) {

@@ -25,7 +25,7 @@ struct world;
     X(FRAGMENTED, "fragmented") X(CPUS, "cpus") X(MEMORY, "memory") \
     X(HOST_MEMORY, "host-memory") X(WINDOW, "window") \
     X(RESERVED, "reserved") X(MAKING_ROOM, "making-room") \
-    X(BETTER, "better") X(ORDER, "order")
+    X(BETTER, "better") X(ORDER, "order") X(SUSPENDED, "suspended")
 enum why_code {
 #define X(name, text) WHY_##name,
     WHY_CODES(X)
@@ -40,6 +40,8 @@ struct why {
     char late[160];        /* a deadline or max_wait that it will miss, as
                               predicted; may be "" */
     char staged[320];      /* where it stands ready, and for what; may be "" */
+    char suspended[640];   /* since when, where and why it is off its devices;
+                              may be "" */
     uint32_t position;     /* place in line among those that wait, from 1; 0: not in line */
     /* Predicted start, and its range; 0: not known. */
     uint64_t start_low_ms, start_ms, start_high_ms;

@@ -438,6 +438,41 @@ static void test_rest(void)
     sim_close(&s);
 }
 
+/* Kept off its device by somebody, and in the way of another's memory. */
+static void test_suspended(void)
+{
+    struct spec *spec = sim_spec(1), *other = sim_spec(1);
+    struct event e;
+    struct sim s;
+
+    sim_open(&s);
+    s.suspends = true;
+    sim_block(&s, "b", 1, "H100", 8);
+    spec->tasks[0].gpu_milli = 1000;
+    (void) sim_submit(&s, spec);
+    (void) sim_claim(&s, 1, 0, 0, 1);
+    event_init(&e, EVENT_SUSPENDING);
+    e.workload = 1;
+    e.task = 0;
+    e.gen = 1;
+    e.data = json_pack("{s:s}", "why", "asked");
+    ok(sim_event(&s, &e) == 0, "asked to leave");
+    event_init(&e, EVENT_LEASE_SUSPENDED);
+    e.workload = 1;
+    e.task = 0;
+    e.gen = 1;
+    e.data = json_pack("{s:I}", "bytes", (json_int_t) 60 << 30);
+    ok(sim_event(&s, &e) == 0, "and off");
+    says(&s, 1, 0, WHY_SUSPENDED, 0, "It is kept suspended by uid:1000.",
+         "weir resume w1/a");
+    other->tasks[0].memory = UINT64_C(10) << 30;
+    (void) sim_submit(&s, other);
+    says(&s, 2, 0, WHY_HOST_MEMORY, 1, "It would fit if the suspended work on "
+         "the nodes did not hold their memory.", "It starts when that goes on "
+         "or ends.");
+    sim_close(&s);
+}
+
 int main(void)
 {
     test_life();
@@ -454,7 +489,7 @@ int main(void)
     test_late();
     test_better();
     test_rest();
-    seen[WHY_HOST_MEMORY] = true;      /* no engine suspends yet */
+    test_suspended();
     for (unsigned c = 0; c < WHY_COUNT; c++)
         ok(seen[c], "code '%s' has a test", why_code_name((enum why_code) c));
     return tap_done();

@@ -114,6 +114,7 @@ void workload_free(struct workload *wl)
         free(wl->tasks[i].leases);
         progress_free(wl->tasks[i].progress);
         task_stage_free(wl->tasks[i].staged);
+        away_free(wl->tasks[i].away);
     }
     graph_free(wl->graph);
     free(wl->guesses);
@@ -147,7 +148,7 @@ static void world_free_tables(struct world *w)
         window_free(v);
     for (uint32_t i = 0; i < w->nblocks; i++) {
         json_decref(w->blocks[i]->labels);
-        free(w->blocks[i]->devices);
+        devices_free(w->blocks[i]);
         free(w->blocks[i]);
     }
     free(w->blocks);
@@ -165,6 +166,7 @@ void world_free(struct world *w)
     kept_free(&w->meter);
     json_decref(w->policy);
     json_decref(w->windows_gone);
+    json_decref(w->promises);
     while ((wl = map_next(w->workloads, &pos, NULL)))
         workload_free(wl);
     while ((wl = w->gone)) {

@@ -44,6 +44,7 @@ struct predict;
     X(WAITING, "waiting")    /* ready; waits for room, a retry's time or an unpause */ \
     X(STARTING, "starting")  /* planned, not all ranks claimed */ \
     X(RUNNING, "running")    /* every rank claimed its lease */ \
+    X(SUSPENDED, "suspended") /* off its devices, its state in host memory */ \
     X(ENDING, "ending")      /* told to stop */ \
     X(ENDED, "ended")
 enum task_state {
@@ -71,7 +72,15 @@ struct lease {
     struct grant grant;
     uint64_t planned_ms, claimed_ms;
     uint64_t price_micro;              /* of all its devices, for an hour */
+    uint64_t from_ms;                  /* back on its devices since; 0: never
+                                          off them */
+    bool off;                          /* holds no device, CPU or memory: its
+                                          task is, or was, suspended */
     struct lease *next_on_block, *prev_on_block;
+    /* Of rank 0: how the attempt runs, if that was kept; see levels_keep. */
+    bool ranked;
+    uint8_t run_level;
+    uint64_t run_until;                /* device-ms: the end of that level */
 };
 
 /* Something due at a time; in at most one of the world's heaps. */
@@ -99,6 +108,38 @@ struct task_stage {
     struct block **blocks;             /* likewise */
 };
 
+/* A living attempt that was asked to leave its devices.  See away.c. */
+struct task_away {
+    bool leaving;                      /* asked to go last, not to come back */
+    bool putting_back;                 /* ... for one rank of it had failed */
+    bool held;                         /* an operator wants it off */
+    bool failed;                       /* a rank stays, others still move */
+    bool idle;                         /* it is not in line: it has not wanted
+                                          its devices since it left them */
+    bool awake;                        /* its threads run while it is off */
+    bool urgent;                       /* `priority` counts: of idle.c */
+    int16_t priority;
+    char idle_kind[12];                /* awake: its last use, and ... */
+    uint64_t idle_used_ms, idle_grace_ms;
+    bool counted;                      /* ran_ms and ran_work hold */
+    uint8_t level;                     /* of the plan, when it left */
+    uint32_t kept;                     /* failures in a row */
+    uint64_t since_ms;                 /* off its devices; 0: on them */
+    uint64_t stretch_ms;               /* back on them; 0: never off them */
+    uint64_t wall_ms;                  /* of used_wall_ms: earlier stretches */
+    uint64_t bytes;                    /* a rank leaves in memory; 0: not known */
+    uint64_t moved_ms, moved_bytes;    /* the slowest and the largest rank */
+    uint64_t off_ms;                   /* what leaving took */
+    uint64_t ran_ms, ran_work;         /* by the plan's count, until it left or
+                                          was told to the plan anew */
+    char *by;                          /* who asked, or for whom it went */
+    char *reason, *text;               /* of the last failure, or NULL */
+};
+
+enum preempting {            /* task.preempting was journalled, and how */
+    PREEMPT_NOT, PREEMPT_STOP, PREEMPT_SUSPEND,
+};
+
 struct task {
     struct workload *workload;
     const struct spec_task *spec;
@@ -107,7 +148,7 @@ struct task {
     bool stopping;                     /* task.stopping was journalled */
     bool aborting, force;              /* it alone; see its workload's */
     bool paused;                       /* it alone */
-    bool preempting;                   /* task.preempting was journalled */
+    uint8_t preempting;                /* enum preempting */
     bool own_priority;                 /* `priority` is not its workload's */
     uint8_t stop_cause;                /* enum spec_cause */
     int16_t priority;
@@ -131,10 +172,11 @@ struct task {
     struct progress *progress;         /* or NULL */
     struct task_stage *staged;         /* or NULL */
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
-    uint32_t leases_left;              /* not ended yet */
-    uint32_t unclaimed;                /* of those: still planned */
+    uint16_t leases_left;              /* not ended yet */
+    uint16_t unclaimed;                /* of those: still planned */
     uint32_t losses;                   /* attempts lost in a row, all short */
     uint64_t attempt_ms;               /* first claim of the living attempt; 0: none */
+    struct task_away *away;            /* or NULL: never asked to leave */
     bool forced;                       /* a task.stopping with force was journalled */
     /* The world's own: in which of its lists the task is. */
     bool dirty, in_line;
@@ -189,10 +231,27 @@ struct workload {
     struct workload *next_gone, *dirty_next;
 };
 
+/* What the health of a device asks for, from weak to strong; see remedy.c. */
+#define REMEDIES(X) \
+    X(NONE, "none") X(NOTE, "note") X(ALERT, "alert") X(CORDON, "cordon") \
+    X(DRAIN, "drain") X(MOVE, "move") X(RESTART, "restart")
+enum remedy {
+#define X(name, text) REMEDY_##name,
+    REMEDIES(X)
+#undef X
+    REMEDY_COUNT
+};
+const char *remedy_name(enum remedy r);
+
 struct device {
     char model[32];
+    char uuid[48];                     /* "": it has none, as simulated ones */
     uint64_t memory;
     bool simulated, drained;
+    bool lost;                         /* it does not answer: not to be used */
+    json_t *rules;                     /* of health, {rule: {rule, state,
+                                          action, text, since}}; or NULL */
+    enum remedy remedy;                /* in force: the strongest of them */
     uint32_t free_milli;
 };
 
@@ -202,6 +261,9 @@ struct block {
     bool up, drained, simulated;
     bool stages;                       /* tasks can be staged there */
     uint64_t staged;                   /* memory that those hold */
+    bool suspends;                     /* tasks can be suspended there */
+    uint64_t parked;                   /* memory that those hold, beside
+                                          memory_free */
     uint32_t ndevices;
     struct device *devices;
     uint64_t cpu_milli, cpu_free;
@@ -236,6 +298,9 @@ struct tenant {
     uint64_t used_cost_micro, lost_gpu_ms;
     json_t *members;                   /* ["uid:1000", ...] */
     uint32_t max_gpu_milli;            /* UINT32_MAX: unlimited */
+    uint64_t idle_grace_ms;            /* 0: the policy's */
+    bool has_interactive;              /* what wants its devices back has */
+    int16_t interactive;               /* this priority */
     uint32_t weight;
     char *note;
     uint32_t used_gpu_milli;           /* held right now */
@@ -350,6 +415,10 @@ bool lease_of_old(const struct lease *l);
 struct tenant *world_tenant(const struct world *w, const char *name); /* not removed */
 struct token *world_token(const struct world *w, const char *id);
 struct block *world_block(const struct world *w, const char *id);
+/* The k-th task that stands ready there; NULL: there are fewer.  One with
+ * several ranks there may come again.
+ */
+struct task *block_staged(const struct block *b, uint32_t k);
 struct workload *world_next(const struct world *w, size_t *pos);       /* in order of id */
 struct tenant *world_next_tenant(const struct world *w, size_t *pos);
 struct token *world_next_token(const struct world *w, size_t *pos);
@@ -358,6 +427,10 @@ struct window *world_next_window(const struct world *w, size_t *pos);
 const struct policy *world_policy(const struct world *w);
 struct predict *world_predict(const struct world *w);
 uint64_t world_policy_version(const struct world *w);    /* 0: none was set */
+/* Its living attempt may leave its devices unused for so long; 0: as long as it
+ * likes, or it cannot leave them.
+ */
+uint64_t task_idle_grace_ms(const struct world *w, const struct task *t);
 uint64_t budget_spent(const struct tenant *t, uint64_t now_ms); /* millionths */
 /* Since the beginning, in device- and CPU-milliseconds times 1000. */
 void world_meter(const struct world *w, uint64_t now_ms,
@@ -371,6 +444,8 @@ uint32_t world_waiting(const struct world *w);           /* tasks ready but not 
 json_t *view_workload(const struct workload *wl);
 json_t *view_task(const struct task *t);
 json_t *view_block(const struct block *b);
+/* {action, rules: [...]}; NULL: nothing is the matter with it. */
+json_t *view_health(const struct device *d);
 json_t *view_tenant(const struct tenant *t);
 json_t *view_token(const struct token *t);               /* hash left out */
 /* The shares of each pool and model: [{pool, model, used, ...}]. */

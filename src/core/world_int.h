@@ -15,6 +15,9 @@ struct map;
  *     apply.c, apply_pool.c   what it changes             (one row per type)
  *     report.c  what a task says about itself
  *     stage.c   tasks that stand ready
+ *     away.c    tasks that are suspended and come back
+ *     idle.c    ... for they did not use their devices
+ *     remedy.c  what is the matter with devices, and what is done about it
  *     graph.c   who needs whom, and who starts together
  *     step.c    what the world wants next: settle, alarms, then the plan
  *     bridge.c  blocks, tenants, windows and the policy, told to the plan
@@ -106,7 +109,10 @@ struct world {
     struct task *dirty_tasks;
     struct workload *dirty_workloads;
     json_t *windows_gone;              /* names whose rows are to go */
-    bool dirty_meta, dirty_meter, dirty_policy;
+    bool dirty_meta, dirty_meter, dirty_policy, dirty_costs;
+    uint64_t promised;                 /* by the plan, as its row has it */
+    uint64_t ranked_ms;                /* levels changed last; 0: never */
+    json_t *promises;                  /* the row, while it is loaded */
 };
 
 #define container_of(p, type, member) \
@@ -142,6 +148,7 @@ void task_timer(struct world *w, struct task *t);
 void workload_timer(struct world *w, struct workload *wl);
 uint64_t task_alarm_ms(const struct task *t);
 uint64_t task_still_ms(const struct task *t);
+uint64_t task_timeout_ms(const struct task *t);    /* it has one */
 void world_tick(struct world *w, uint64_t to_ms);
 uint64_t world_now(const struct world *w);         /* the newest time seen */
 
@@ -155,12 +162,22 @@ void room_take(struct block *b, const struct spec_task *s,
                const struct grant *g);
 void room_give(struct block *b, const struct spec_task *s,
                const struct grant *g);
-/* A grant from outside: of the size asked for, and within what is free. */
-/* ... of the size asked for, on such devices, whether free or not. */
+void lease_take(struct world *w, struct lease *l); /* its room, its tenant's too */
+void lease_give(struct world *w, struct lease *l);
+uint64_t block_memory_left(const struct block *b); /* of leases and suspended */
+/* A grant from outside: of the size asked for, on such devices, whether free
+ * or not.
+ */
 int room_size(const struct block *b, const struct spec_task *s,
               const struct grant *g, struct err *err);
+/* ... and within what is free. */
 int room_check(const struct block *b, const struct spec_task *s,
                const struct grant *g, struct err *err);
+/* ... of one whose memory is there. */
+int room_back(const struct block *b, const struct spec_task *s,
+              const struct grant *g, struct err *err);
+bool device_open(const struct device *d);          /* may it be given? */
+bool grant_open(const struct block *b, const struct grant *g); /* all of it? */
 bool device_matches(const struct device *d, const struct spec_task *s);
 
 /* graph.c */
@@ -195,6 +212,9 @@ int check_policy_set(const struct world *w, const struct event *e,
 
 /* apply.c */
 void lease_lose(struct world *w, struct lease *l); /* its end follows by a step */
+/* It was on its devices for so long, and pays for that. */
+void task_charge(struct task *t, const struct lease *l, uint64_t ms);
+bool lease_moved(struct lease *l, enum lease_move move); /* or no such arrow */
 
 /* apply_pool.c */
 void apply_block_up(struct world *w, struct event *e);
@@ -209,6 +229,7 @@ void apply_window_set(struct world *w, struct event *e);
 void apply_window_removed(struct world *w, struct event *e);
 void apply_policy_set(struct world *w, struct event *e);
 void block_set_inventory(struct block *b, const json_t *data);
+void devices_free(struct block *b);
 /* The device of that number on the node, counted over its blocks. */
 struct block *node_device(const struct world *w, const char *node,
                           uint32_t number, uint32_t *ret_device);
@@ -235,12 +256,27 @@ void kept_free(struct kept_meter *k);
 
 /* item.c */
 bool task_wants(const struct task *t);             /* it should be in line */
+bool task_has_contract(const struct task *t);      /* to save its work */
 void item_task(struct world *w, struct task *t);   /* in line or not, by its state */
 void item_changed(struct world *w, struct task *t); /* its order or needs did */
 void item_start(struct world *w, struct task *t);  /* its leases are there */
+void item_told(struct world *w, struct task *t);   /* ... and were before */
+void item_placed(struct task *t, uint64_t now_ms); /* told from then on */
+void levels_load(struct world *w, struct task *const *tasks, size_t n);
 void item_leaving(struct world *w, struct task *t);
+void item_leaves(struct world *w, struct task *t); /* ... and did before */
+void item_yields(struct world *w, struct task *t); /* another way to leave */
 void item_gave(struct world *w, struct task *t, uint32_t rank);
 void item_over(struct world *w, struct task *t, bool learn);
+void item_keep(const struct world *w, struct task *t);   /* what it counts */
+void item_again(struct world *w, struct task *t);  /* it runs, told anew */
+void item_suspended(struct world *w, struct task *t);    /* told as suspended */
+void item_loaded(struct world *w, struct task *t); /* if it is off */
+void item_left(struct world *w, struct task *t);   /* off its devices */
+void item_back(struct world *w, struct task *t);   /* on them */
+void item_fewer(struct world *w, struct task *t);  /* ... a rank has ended */
+void item_stranded(struct world *w, struct task *t); /* never back on them */
+void usage_counted(const struct task *t);
 void set_changed(struct world *w, struct set *s);
 void sets_sync(struct world *w);
 struct plan_item *task_item(const struct task *t); /* its own, or its set's */
@@ -276,6 +312,59 @@ json_t *stage_view(const struct task_stage *s);
 int stage_load(const struct world *w, struct task *t, const json_t *row,
                const json_t *hidden);
 bool stage_right(const struct task *t);            /* the plan has the same */
+
+/* away.c */
+int check_away(const struct world *w, const struct event *e, struct task *t,
+               struct err *err);       /* suspending, recalled, resuming */
+int check_moved(const struct event *e, const struct lease *l, struct err *err);
+void apply_away(struct world *w, struct task *t, struct event *e);
+void apply_moved(struct world *w, struct lease *l, const struct event *e);
+bool away_next(const struct task *t, uint64_t now_ms, struct event *ret);
+/* Told to, and not gone; also a torn one that is put back. */
+bool away_leaves(const struct task *t);
+bool away_resumes(const struct task *t);           /* on its way back, whole */
+bool away_off(const struct task *t);               /* its devices are free */
+bool away_torn(const struct task *t);              /* some ranks are, some not */
+void away_ended(struct world *w, struct task *t, enum spec_cause cause,
+                uint64_t now_ms);      /* a rank */
+bool away_moves(const struct task *t);             /* or is about to */
+bool away_under_way(const struct task *t);         /* some ranks are not there */
+void away_round(struct world *w, struct task *t, uint64_t now_ms); /* over? */
+void away_loaded(struct task *t);                  /* it is off */
+void away_free(struct task_away *a);               /* NULL is fine */
+bool task_suspends(const struct task *t);          /* its attempt can be */
+/* The living attempt is on its devices since, and was there before for. */
+uint64_t task_stretch_ms(const struct task *t);
+uint64_t task_earlier_ms(const struct task *t);
+void want_resuming(const struct plan_decision *d, struct event *ret);
+json_t *away_view(const struct task *t);
+json_t *away_hidden(const struct task_away *a);
+int away_load(struct task *t, const json_t *row, const json_t *hidden);
+
+/* idle.c: devices that are not used */
+int check_idle(const struct event *e, const struct task *t, struct err *err);
+void apply_idle(struct task *t, const struct event *e);
+json_t *idle_view(const struct task_away *a);
+json_t *idle_hidden(const struct task_away *a);
+int idle_load(struct task_away *a, const json_t *row, const json_t *hidden);
+
+/* promises.c */
+json_t *promises_row(const struct world *w);
+int load_promises_done(struct world *w, struct err *err);
+
+/* remedy.c */
+int check_device_health(const struct world *w, const struct event *e,
+                        struct err *err);
+int check_health(const json_t *device, struct err *err); /* of an inventory */
+void apply_device_health(struct world *w, struct event *e);
+void remedy_look(struct world *w, const struct block *b);
+void remedy_free(struct device *d);
+/* A device of a new inventory: as the block has had it, or as its row says. */
+void remedy_keep(struct device *d, const struct block *b, const json_t *row);
+/* Of the devices that it holds; NULL: none. */
+const struct device *task_illest(const struct task *t);
+enum remedy task_remedy(const struct task *t);     /* of that one */
+bool remedy_next(const struct task *t, struct event *ret);
 
 /* sig.c */
 void task_sig(const struct task *t, struct predict_sig *ret);
