@@ -1,6 +1,6 @@
 #include "gate/driver.h"
-#include "gate/gate.h"
 #include "gate/limit.h"
+#include "gate/slot.h"
 
 #include <string.h>
 
@@ -163,14 +163,16 @@ DESTROY(cuCtxDestroy_v2)
 #define WAIT(name, params, args) \
     CUresult name params \
     { \
+        struct gate_slot *slot; \
         struct gate_page *page; \
         CUresult rc; \
         gate_pass(); \
+        slot = slot_mine(); \
         page = gate_page; \
         page->count[GATE_SYNC]++; \
-        page->inside++; \
+        SLOT_ADD(page, slot, inside, 1); \
         rc = REAL(name) args; \
-        page->inside--; \
+        SLOT_SUB(page, slot, inside, 1); \
         return rc; \
     }
 

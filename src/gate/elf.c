@@ -1,8 +1,7 @@
 #include "gate/elf.h"
 
 #include <link.h>
-#include <stdint.h>
-#include <string.h>
+#include <stddef.h>
 
 /* Looks into the tables that the loader itself uses.  glibc writes absolute
  * addresses into the dynamic section, musl and the vDSO leave them relative.
@@ -62,6 +61,18 @@ static uint32_t count_symbols(const struct tables *t)
     return last + 1;
 }
 
+/* A program may have a strcmp of its own that is not ready before dlsym has told
+ * it libc's: sanitizers do.
+ */
+static bool same(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 static int see(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct tables t = { NULL, NULL, NULL, NULL };
@@ -81,7 +92,7 @@ static int see(struct dl_phdr_info *info, size_t size, void *arg)
         void *p = (void *) (info->dlpi_addr + sym->st_value);
 
         if (sym->st_shndx != SHN_UNDEF && (sym->st_info & 15) == STT_FUNC &&
-            p != s->but && strcmp(t.strings + sym->st_name, s->name) == 0)
+            p != s->but && same(t.strings + sym->st_name, s->name))
             s->found = p;
     }
     return s->found != NULL;
@@ -93,4 +104,43 @@ void *elf_find(const char *name, const void *but)
 
     (void) dl_iterate_phdr(see, &s);
     return s.found;
+}
+
+struct place {
+    uintptr_t p;
+    struct elf_part part;
+};
+
+static int see_part(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct place *at = arg;
+    bool found = false;
+
+    (void) size;
+    for (int k = 0; k < info->dlpi_phnum; k++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[k];
+        uintptr_t from = info->dlpi_addr + h->p_vaddr;
+        bool here = at->p - from < h->p_memsz;
+
+        if (here && (h->p_type == PT_LOAD || h->p_type == PT_GNU_RELRO)) {
+            at->part.from = from;
+            at->part.end = from + h->p_memsz;
+            at->part.object = info->dlpi_phdr;
+            at->part.code = h->p_flags & PF_X;
+            at->part.fixed = h->p_type == PT_GNU_RELRO ||
+                             !(h->p_flags & PF_W);
+            found = true;
+        }
+    }
+    return found;
+}
+
+bool elf_part_of(const void *p, struct elf_part *ret)
+{
+    struct place at = { .p = (uintptr_t) p };
+
+    if (!dl_iterate_phdr(see_part, &at))
+        return false;
+    *ret = at.part;
+    return true;
 }

@@ -1,12 +1,14 @@
 #include "gate/gate.h"
 #include "gate/driver.h"
+#include "gate/grant.h"
 #include "gate/limit.h"
+#include "gate/lookup.h"
+#include "gate/slot.h"
+#include "gate/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 /* A guest in somebody's process.  It never prints, ends the process, takes a
  * signal, starts a thread, allocates from the heap or changes errno.  It holds a
  * descriptor only while it waits.  It uses libc alone, and nothing in it that is
- * younger than glibc 2.17.
+ * younger than glibc 2.17 or that musl does not have: both load the same file.
  *
  * At load it copies three variables and asks to be called in forked children.
  * A process that asks for its devices or for a context reads its grant; the
@@ -33,7 +35,8 @@ const int weir_gate_version = GATE_VERSION;
 _Static_assert(offsetof(struct gate_page, state) == GATE_AT_STATE, "state");
 _Static_assert(offsetof(struct gate_page, count) == GATE_AT_COUNT, "count");
 
-enum { AGAIN_MS = 100, LOOK_MS = 1000, UUID_LEN = 36 };
+enum { AGAIN_MS = 100, LOOK_MS = 1000 };
+enum { WAIT_OP = 0 };                  /* FUTEX_WAIT; musl has no such header */
 
 struct gate_page gate_alone;
 struct gate_page *gate_page = &gate_alone;
@@ -44,13 +47,8 @@ static struct {
     int wait_ms;                       /* -1: for ever */
 } env;
 
-static struct {
-    bool ready, open, go;
-    bool limited, named;               /* there was a line, if not a good one */
-    uint64_t limit;
-    int devices;
-    uint8_t uuid[GATE_DEVICES][16];
-} grant;
+static void map_page(const char *path);
+static struct grant grant = { .map = map_page };
 
 static struct gate_lock grant_lock;
 
@@ -67,14 +65,17 @@ static void sleep_ms(int ms)
     (void) poll(NULL, 0, ms);
 }
 
+bool gate_try(struct gate_lock *l)
+{
+    int nobody = 0;
+
+    return __atomic_compare_exchange_n(&l->held, &nobody, 1, false,
+                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 void gate_take(struct gate_lock *l)
 {
-    int free = 0;
-
-    for (int k = 0; !__atomic_compare_exchange_n(&l->held, &free, 1, false,
-                                                 __ATOMIC_ACQUIRE,
-                                                 __ATOMIC_RELAXED); k++) {
-        free = 0;
+    for (int k = 0; !gate_try(l); k++) {
         if (k < 100)
             (void) sched_yield();
         else
@@ -87,34 +88,15 @@ void gate_drop(struct gate_lock *l)
     __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
 }
 
-void gate_count(int kind)
-{
-    gate_page->count[kind]++;
-}
-
-/* Digits alone; strtol takes more, and sets errno. */
-static bool number(const char *s, uint64_t *out)
-{
-    uint64_t n = 0;
-
-    if (!*s)
-        return false;
-    for (; *s; s++) {
-        unsigned int digit = (unsigned int) *s - '0';
-
-        if (digit > 9 || n > (UINT64_MAX - digit) / 10)
-            return false;
-        n = n * 10 + digit;
-    }
-    *out = n;
-    return true;
-}
-
-static int dial(void)
+/* -1: no connection; *gone: because nobody listens there.  A runner that has its
+ * hands full, or a process that has no descriptor left, says nothing of that.
+ */
+static int dial(bool *gone)
 {
     struct sockaddr_un at;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+    *gone = false;
     if (fd < 0)
         return -1;
     memset(&at, 0, sizeof at);
@@ -122,6 +104,7 @@ static int dial(void)
     memcpy(at.sun_path, env.path, sizeof env.path);
     if (connect(fd, (struct sockaddr *) &at, sizeof at) == 0)
         return fd;
+    *gone = errno == ECONNREFUSED || errno == ENOENT;
     (void) close(fd);
     return -1;
 }
@@ -166,94 +149,21 @@ static bool say(int fd, const char *words)
 static void map_page(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     struct gate_page *p = MAP_FAILED;
 
-    if (fd < 0)
-        return;
-    if (lseek(fd, 0, SEEK_END) >= (off_t) sizeof *p)
+    if (size >= (off_t) offsetof(struct gate_page, slots))
         p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void) close(fd);
+    if (fd >= 0)
+        (void) close(fd);
     if (p == MAP_FAILED)
         return;
     if (p->magic == GATE_PAGE_MAGIC && p->version + 1 >= GATE_VERSION &&
-        p->version <= GATE_VERSION + 1)
+        p->version <= GATE_VERSION + 1 &&
+        (p->version < 3 || size >= (off_t) sizeof *p))
         __atomic_store_n(&gate_page, p, __ATOMIC_RELEASE);
     else
         (void) munmap(p, sizeof *p);
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* "GPU-" and 32 hex digits with dashes between; anything else is no device. */
-static void add_device(const char *s)
-{
-    uint8_t id[16];
-    size_t k = 0;
-
-    grant.named = true;
-    if (strncmp(s, "GPU-", 4) != 0 || grant.devices == GATE_DEVICES)
-        return;
-    for (s += 4; *s && k < sizeof id; s++) {
-        if (*s == '-')
-            continue;
-        if (hex(s[0]) < 0 || hex(s[1]) < 0)
-            return;
-        id[k++] = (uint8_t) (hex(s[0]) << 4 | hex(s[1]));
-        s++;
-    }
-    if (k == sizeof id && !*s)
-        memcpy(grant.uuid[grant.devices++], id, sizeof id);
-}
-
-/* What makes no sense is no memory, and not no limit. */
-static void take_limit(const char *s)
-{
-    grant.limited = true;
-    if (!number(s, &grant.limit))
-        grant.limit = 0;
-}
-
-static void take_line(char *line)
-{
-    char *word = strchr(line, ' ');
-
-    if (word)
-        *word++ = '\0';
-    else
-        word = line + strlen(line);
-    if (strcmp(line, "page") != 0)
-        word[strcspn(word, " ")] = '\0';
-    if (strcmp(line, "page") == 0)
-        map_page(word);
-    else if (strcmp(line, "memory") == 0)
-        take_limit(word);
-    else if (strcmp(line, "device") == 0)
-        add_device(word);
-    else if (strcmp(line, "lost") == 0)
-        grant.go = strcmp(word, "go") == 0;
-    else if (strcmp(line, "ready") == 0)
-        grant.ready = true;
-    else if (strcmp(line, "open") == 0)
-        grant.ready = grant.open = true;
-}
-
-static void take_lines(char *data, size_t *have)
-{
-    char *end;
-
-    while ((end = memchr(data, '\n', *have))) {
-        *end = '\0';
-        take_line(data);
-        *have -= (size_t) (end + 1 - data);
-        memmove(data, end + 1, *have);
-    }
 }
 
 /* When waiting ends; -1: never. */
@@ -291,7 +201,7 @@ static void hear(int fd, const bool *until, long long end)
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return;
         have += n > 0 ? (size_t) n : 0;
-        take_lines(data, &have);
+        grant_take(&grant, data, &have);
     }
 }
 
@@ -304,12 +214,12 @@ static void greet(bool *until)
     long long end = end_of_wait();
 
     while (!*until) {
-        int fd = dial();
+        bool gone;
+        int fd = dial(&gone);
 
         if (fd >= 0) {
-            grant.devices = 0;
-            grant.limited = grant.named = false;
-            if (say(fd, "weir-gate 2 "))
+            grant_begin(&grant);
+            if (say(fd, "weir-gate 3 "))
                 hear(fd, until, end);
             (void) close(fd);
         }
@@ -326,10 +236,15 @@ static void greet(bool *until)
 static void forked(void)
 {
     memset(&grant, 0, sizeof grant);
-    memset(&gate_alone, 0, sizeof gate_alone);
+    grant.map = map_page;
+    memset(&gate_alone, 0, offsetof(struct gate_page, slots));
     grant_lock.held = 0;
     gate_page = &gate_alone;
     limit_forked();
+    graph_forked();
+    slot_forked();
+    table_forked();
+    watch_forked();
 }
 
 void gate_ready(void)
@@ -362,7 +277,7 @@ static void wait_word(uint32_t is, int ms)
     struct timespec t = { .tv_sec = ms / 1000,
                           .tv_nsec = (long) (ms % 1000) * 1000000 };
 
-    (void) syscall(SYS_futex, &gate_page->state, FUTEX_WAIT, is, &t, NULL, 0);
+    (void) syscall(SYS_futex, &gate_page->state, WAIT_OP, is, &t, NULL, 0);
 }
 
 static bool broken(int fd)
@@ -373,37 +288,46 @@ static bool broken(int fd)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Says that the device is wanted, and waits while the page's state is `is`. */
+/* Says that the device is wanted, and waits while the page's state is `is`.
+ * Meanwhile, once a second, it looks for threads that did not get this far.
+ */
 static void want(uint32_t is, long long end)
 {
+    struct gate_slot *slot = slot_mine();
+    long long look = now_ms() + LOOK_MS;
+    bool gone = false;
     int fd = -1;
 
-    gate_page->wanting++;
+    SLOT_ADD(gate_page, slot, wanting, 1);
     while (gate_page->state == is) {
         if (fd >= 0 && broken(fd)) {
             (void) close(fd);
             fd = -1;
         }
         if (fd < 0) {
-            fd = dial();
+            fd = dial(&gone);
             if (fd >= 0)
                 (void) say(fd, "wants ");
         }
-        if ((fd < 0 && grant.go) || left_ms(end) == 0)
+        if ((fd < 0 && gone && grant.go) || left_ms(end) == 0)
             break;
         wait_word(is, fd < 0 ? AGAIN_MS : left_ms(end));
+        if (is == GATE_SUSPENDED && now_ms() >= look) {
+            watch_look();
+            look = now_ms() + LOOK_MS;
+        }
     }
-    gate_page->wanting--;
+    if (is == GATE_SUSPENDED)
+        watch_end();
+    SLOT_SUB(gate_page, slot, wanting, 1);
     if (fd >= 0)
         (void) close(fd);
 }
 
-void gate_pass(void)
+void gate_wait(void)
 {
     int saved = errno;
 
-    if (gate_page->state != GATE_SUSPENDED)
-        return;
     want(GATE_SUSPENDED, -1);
     errno = saved;
 }
@@ -417,7 +341,9 @@ void gate_first(void)
     if (!env.path[0])
         return;
     if (gate_page != &gate_alone) {
-        want(GATE_STAGED, end_of_wait());
+        (void) slot_mine();            /* before it has a context */
+        if (gate_page->state == GATE_STAGED)
+            want(GATE_STAGED, end_of_wait());
     } else if (!grant.open) {
         gate_take(&grant_lock);
         greet(&grant.open);
@@ -437,6 +363,26 @@ static void keep(char *to, size_t size, const char *var)
         memcpy(to, s, len + 1);
 }
 
+/* In glibc pthread_atfork is no symbol of libc.so but a piece of code in whoever
+ * uses it, which calls this one; musl has the name that is in books.
+ */
+typedef void (*atfork_fn)(void);
+extern int register_atfork(atfork_fn prepare, atfork_fn parent,
+                           atfork_fn child, void *dso)
+    __asm__("__register_atfork") __attribute__((weak));
+extern int pthread_atfork(atfork_fn prepare, atfork_fn parent,
+                          atfork_fn child) __attribute__((weak));
+extern void *own_dso __asm__("__dso_handle")
+    __attribute__((visibility("hidden")));
+
+static void watch_forks(void)
+{
+    if (register_atfork)
+        (void) register_atfork(NULL, NULL, forked, &own_dso);
+    else if (pthread_atfork)
+        (void) pthread_atfork(NULL, NULL, forked);
+}
+
 __attribute__((constructor))
 static void gate_enter(void)
 {
@@ -446,6 +392,6 @@ static void gate_enter(void)
     keep(env.path, sizeof env.path, GATE_SOCKET_VAR);
     keep(env.lease, sizeof env.lease, GATE_LEASE_VAR);
     keep(text, sizeof text, GATE_WAIT_VAR);
-    env.wait_ms = number(text, &ms) && ms < INT32_MAX ? (int) ms : -1;
-    (void) pthread_atfork(NULL, NULL, forked);
+    env.wait_ms = grant_number(text, &ms) && ms < INT32_MAX ? (int) ms : -1;
+    watch_forks();
 }

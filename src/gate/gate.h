@@ -25,7 +25,9 @@
  * Lines are at most GATE_LINE_MAX bytes with their end, and a line whose first
  * word is not known is passed over, as are words after those above: versions one
  * apart work together.  A limit or a device that makes no sense is no memory and
- * no device.  Version 1 had "open" alone.
+ * no device.  Version 1 had "open" alone; a page of version 2 ends where the slots
+ * begin, as far as a gate is concerned, and processes that are killed leave what
+ * they had.
  *
  * When the lease is suspended, a process that wants its device connects again,
  * says
@@ -43,7 +45,8 @@
 /* What trampoline.S has to know of the page. */
 #define GATE_AT_STATE 8
 #define GATE_AT_COUNT 64
-#define GATE_SPARES 64
+#define GATE_SPARES 1024
+#define GATE_SPARE_SHIFT 4
 
 #define GATE_OTHER 0
 #define GATE_LAUNCH 1
@@ -56,10 +59,11 @@
 #include <stdint.h>
 
 enum {
-    GATE_VERSION = 2,
+    GATE_VERSION = 3,
     GATE_LINE_MAX = 256,
     GATE_DEVICES = 16,
-    GATE_SLOTS = 32,
+    GATE_SLOTS = 256,
+    GATE_NAME_MAX = 36,
     GATE_PAGE_MAGIC = 0x72696557,      /* "Weir" */
 };
 
@@ -67,20 +71,27 @@ enum gate_state { GATE_ACTIVE, GATE_STAGED, GATE_SUSPENDED };
 
 /* One for each lease, made and sized by the runner, zeros but for magic,
  * version and state, and mapped by every process of the task.  Who changes
- * `state` wakes its futex.  A process that uses memory takes a slot; one that
- * was killed leaves it, and whoever finds it takes its bytes off `used`.
+ * `state` wakes its futex.
+ *
+ * A process that has a context or waits for one takes a slot; one that was
+ * killed leaves it, and whoever finds it takes what is in it off the sums.
+ *
+ * The device was used since the last look when a launch, a copy or a
+ * synchronisation was counted, or a thread is inside; which of them says what
+ * it was.  Other calls ask something, and use nothing.
  */
 struct gate_page {
     uint32_t magic, version;           /* GATE_PAGE_MAGIC, GATE_VERSION */
     _Atomic uint32_t state;            /* enum gate_state; a futex */
     _Atomic uint32_t wanting;          /* threads that wait for the device */
     _Atomic uint32_t inside;           /* threads in a call that waits */
-    uint32_t unused[11];
+    _Atomic uint32_t stuck;            /* threads in a locked driver */
+    _Atomic uint32_t unhooked;         /* ways past the gate handed out */
+    char stuck_in[GATE_NAME_MAX];      /* the function one of them is in */
     _Atomic uint64_t count[8];         /* calls, by GATE_OTHER ... */
     _Atomic uint64_t used[GATE_DEVICES];       /* bytes, by the driver's number */
     struct gate_slot {
-        _Atomic uint32_t pid;
-        uint32_t unused;
+        _Atomic uint32_t pid, wanting, inside, stuck;
         _Atomic uint64_t used[GATE_DEVICES];
     } slots[GATE_SLOTS];
 };

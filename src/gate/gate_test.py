@@ -24,7 +24,12 @@ from make_map import names  # noqa: E402
 
 LIB = os.path.abspath(sys.argv[1])
 STANDIN = os.path.abspath(sys.argv[2])
+# In another root tree, where the folders have the same names (tree_test.py).
+INTO = ((lambda: os.chroot(os.environ["WEIR_TEST_ROOT"]))
+        if "WEIR_TEST_ROOT" in os.environ else None)
+MUSL = os.environ.get("WEIR_TEST_LIBC") == "musl"      # has no dlmopen, dlvsym
 WAYS = ("link", "dlsym", "address")
+BESIDE = os.environ.get("WEIR_TEST_TOOLS", STANDIN)    # programs for here
 PATIENCE = 60
 MIB = 1 << 20
 LEASE = "w1/2.0#1@1"
@@ -40,11 +45,13 @@ class Page:
     """The shared page, as src/gate/gate.h has it."""
 
     STATE, WANTING, INSIDE, COUNT, USED = 8, 12, 16, 64, 128
-    SIZE = 128 + 16 * 8 + 32 * (8 + 16 * 8)
+    STUCK, UNHOOKED, STUCK_IN, SLOTS = 20, 24, 28, 256
+    SLOT = 16 + 16 * 8
+    SIZE = SLOTS + 256 * SLOT
 
-    def __init__(self, path, state=STAGED, magic=0x72696557):
+    def __init__(self, path, state=STAGED, magic=0x72696557, version=3):
         with open(path, "wb") as f:
-            f.write(struct.pack("<III", magic, 2, state))
+            f.write(struct.pack("<III", magic, version, state))
             f.truncate(self.SIZE)
         self.path = path
         with open(path, "r+b") as f:
@@ -58,6 +65,19 @@ class Page:
 
     def used(self, dev):
         return struct.unpack_from("<Q", self.map, self.USED + 8 * dev)[0]
+
+    def pids(self):
+        return [struct.unpack_from("<I", self.map, at)[0] for at in
+                range(self.SLOTS, self.SIZE, self.SLOT)]
+
+    def fill(self, pid):
+        """Every free slot is that one's."""
+        for at in range(self.SLOTS, self.SIZE, self.SLOT):
+            if not struct.unpack_from("<I", self.map, at)[0]:
+                struct.pack_into("<I", self.map, at, pid)
+
+    def text(self, at):
+        return bytes(self.map[at:at + 36]).split(b"\0")[0].decode()
 
     def set(self, state, wake=True):
         struct.pack_into("<I", self.map, self.STATE, state)
@@ -108,6 +128,20 @@ class Runner:
             time.sleep(0.01)
         return False
 
+    def crowd(self):
+        """So many that say nothing that nobody else can connect."""
+        conns = []
+        while True:
+            conn = socket.socket(socket.AF_UNIX)
+            conn.setblocking(False)
+            conns.append(conn)
+            try:
+                conn.connect(self.path)
+            except BlockingIOError:
+                time.sleep(0.1)        # one more may be let in meanwhile
+                if conn.connect_ex(self.path):
+                    return conns
+
     def leave(self):
         """All its connections break, as when it is killed."""
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -121,10 +155,14 @@ class Runner:
 class Guest:
     def __init__(self, d, way, **env):
         self.p = subprocess.Popen(
-            [f"{STANDIN}/guest-{way}"], stdin=subprocess.PIPE,
+            [f"{STANDIN}/guest-{way}"], preexec_fn=INTO, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0,
             env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": STANDIN,
-                 "LD_PRELOAD": LIB, "WEIR_STANDIN": d, **env})
+                 "LD_PRELOAD": LIB, "WEIR_STANDIN": d,
+                 # A sanitizer's library need not come before the gate; its
+                 # search for leaks stops threads, which a fork here has not.
+                 "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+                 **env})
 
     def say(self, line):
         self.p.stdin.write(line.encode() + b"\n")
@@ -175,6 +213,12 @@ class World:
         with open(f"{self.d}/proc/{pid}", "rb") as f:
             return struct.unpack("<Q", f.read()[24:32])[0]
 
+    def lock(self, pid, state):
+        """The driver, as a suspend does; 0: as a resume."""
+        with open(f"{self.d}/proc/{pid}", "r+b") as f:
+            f.seek(8)
+            f.write(struct.pack("<I", state))
+
 
 def staged(d, way):
     w = World(d, "staged-" + way, f"memory {64 * MIB}\nhush 1 2\n"
@@ -183,7 +227,7 @@ def staged(d, way):
     equal(g.ask("init"), "0", f"{way}: the driver starts")
     equal(w.runner.heard, [], "which nobody is told")
     equal(g.ask("count"), "0 1", "one device is leased")
-    equal(w.runner.heard, [f"weir-gate 2 {LEASE} {g.p.pid}"],
+    equal(w.runner.heard, [f"weir-gate 3 {LEASE} {g.p.pid}"],
           "says its version, its lease and itself")
     equal(g.ask("device 0"), f"0 H200 (simulated) 1 {64 * MIB}",
           "the second, with the memory of the lease")
@@ -219,11 +263,26 @@ def limited(d, way):
                        (f"create {40 * MIB}", "release"),
                        ("array 2560 1024", "destroy"),
                        ("array3d 640 1024", "destroy"),
-                       ("mipmap 512 1024", "destroymip")):
-        n = 36 * MIB if "mip" in take else 40 * MIB
+                       ("mipmap 512 1024", "destroymip"),
+                       ("layers 512 1024", "destroymip"),
+                       (f"oldalloc {40 * MIB}", "oldfree"),
+                       ("oldpitch 1000 40960", "oldfree"),
+                       ("oldarray 2560 1024", "destroy"),
+                       ("oldarray3d 640 1024", "destroy")):
+        n = 36 * MIB if "mip" in take.split()[0] else 40 * MIB
         got = [g.ask(x) for x in (take, "info", take, "info", give, "info")]
         used = f"0 {64 * MIB - n} {64 * MIB}"
         equal(got, ["0", used, "2", used, "0", whole], take)
+    equal([g.ask("oldtotal"), g.ask("oldinfo")], ["64", "64"],
+          "with 32 bits, too")
+    equal([g.ask(f"poolon {40 * MIB} 1"), w.page.used(0), w.page.used(1),
+           g.ask("free"), w.page.used(1)], ["0", 0, 40 * MIB, "0", 0],
+          "a pool's memory is on the pool's device")
+    equal([g.ask(x) for x in (f"create {40 * MIB}", f"map {40 * MIB}",
+                              "retain", "release", f"unmap {40 * MIB}")],
+          ["0"] * 5, "one more handle of what is mapped")
+    equal([w.page.used(0), g.ask("release"), w.page.used(0)],
+          [40 * MIB, "0", 0], "keeps it until it is released")
     equal([g.ask(x) for x in (f"create {40 * MIB}", f"map {40 * MIB}",
                               "release", f"alloc {40 * MIB}")],
           ["0", "0", "0", "2"], "what is mapped is there without its handle")
@@ -242,6 +301,62 @@ def limited(d, way):
     equal([g.ask("drop"), w.page.used(0)], ["0", 0],
           "a context takes its memory with it")
     g.end()
+    w.runner.leave()
+
+
+def graphs(d, way):
+    w = World(d, "graphs-" + way, f"memory {64 * MIB}\n", ACTIVE)
+    g = w.guest(way)
+    g.ask("init")
+    g.ask("use")
+    equal(g.ask(f"graph {80 * MIB}"), "2",
+          f"{way}: a node with more than the limit")
+    for make in ("graph", "capture"):
+        equal([g.ask(f"{make} {40 * MIB}"), w.page.used(0)], ["0", 0],
+              f"{make}: has nothing before its graph runs")
+        launches = w.page.count(1)
+        equal([g.ask("rungraph"), w.page.used(0)], ["0", 40 * MIB],
+              "and then what it asked for")
+        equal([g.ask("rungraph"), w.page.used(0), w.page.count(1)],
+              ["0", 40 * MIB, launches + 2], "once")
+        equal([g.ask(f"alloc {40 * MIB}"), g.ask(f"graph {40 * MIB}")],
+              ["2", "2"], "others see it")
+        equal([g.ask("trim"), w.page.used(0)], ["0", 0], "until it is trimmed")
+    equal([g.ask(f"capture {60 * MIB}"), g.ask(f"alloc {40 * MIB}"),
+           g.ask("rungraph"), w.page.used(0)], ["0", "0", "0", 100 * MIB],
+          "a launch may pass the limit")
+    equal([g.ask("rungraph"), g.ask("alloc 4096")], ["2", "2"],
+          "and is the last")
+    equal([g.ask("free"), g.ask("rungraph")], ["0", "0"], "until there is room")
+    w.page.set(SUSPENDED)
+    g.say("rungraph")
+    ok(w.runner.hears("wants"), "suspended: it waits")
+    w.page.set(ACTIVE)
+    equal(g.hear(), "0", "and goes on")
+    g.p.kill()
+    g.p.wait(PATIENCE)
+    g = w.guest(way)
+    equal([g.ask(x) for x in ("init", "use", "info")],
+          ["0", "0", f"0 {64 * MIB} {64 * MIB}"], "killed, it has nothing")
+    g.end()
+    w.runner.leave()
+
+
+def shared(d, way):
+    w = World(d, "shared-" + way, f"memory {64 * MIB}\n", ACTIVE)
+    g, h = w.guest(way), w.guest(way)
+    for one in (g, h):
+        one.ask("init")
+        one.ask("use")
+    g.ask(f"alloc {40 * MIB}")
+    name, rc = g.ask("export").split()
+    equal([rc, h.ask("import " + name.replace(".", " "))], ["0", "0"],
+          f"{way}: one opens the memory of another")
+    equal(w.page.used(0), 40 * MIB, "which is counted once")
+    equal([h.ask("close"), w.page.used(0), g.ask("free"), w.page.used(0)],
+          ["0", 40 * MIB, "0", 0], "where it was made")
+    g.end()
+    h.end()
     w.runner.leave()
 
 
@@ -342,6 +457,64 @@ def forked(d, way):
     w.runner.leave()
 
 
+def slots(d):
+    w = World(d, "slots", f"memory {64 * MIB}\n", ACTIVE)
+    many = [w.guest(WAYS[k % 3]) for k in range(40)]
+    for line in ("init", "use", f"alloc {MIB}"):
+        for g in many:
+            g.say(line)
+        equal([g.hear() for g in many], ["0"] * 40, f"40 processes: {line}")
+    equal(w.page.used(0), 40 * MIB, "have their memory")
+    for g in many[1:]:
+        g.p.kill()
+        g.p.wait(PATIENCE)
+    g = many[0]
+    equal(g.ask(f"alloc {60 * MIB}"), "0", "and when 39 are killed one has all")
+    equal(w.page.used(0), 61 * MIB, "of it")
+    g.say("exec")
+    equal([g.ask(x) for x in ("init", "use", f"alloc {60 * MIB}")],
+          ["0", "0", "0"], "an image before exec leaves nothing")
+    equal(w.page.used(0), 60 * MIB, "what the new one has is counted")
+    w.page.fill(os.getpid())
+    h = w.guest("dlsym")
+    equal([h.ask(x) for x in ("init", "use", f"alloc {4 * MIB}",
+                              f"alloc {MIB}", "free")],
+          ["0", "0", "0", "2", "0"], "without a slot the limit holds, too")
+    equal(w.page.used(0), 60 * MIB, "and bytes are counted")
+    h.end()
+    g.end()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    w.page.fill(dead.pid)
+    g = w.guest("dlsym")
+    equal([g.ask(x) for x in ("init", "use")], ["0", "0"],
+          "all slots are of the dead")
+    ok(g.p.pid in w.page.pids(), "the next one takes one")
+    equal([g.ask("spin_60000ms"), g.say("sync")], ["0", None], "it waits")
+    time.sleep(0.2)
+    equal(w.page.word(Page.INSIDE), 1, "inside")
+    g.p.kill()
+    g.p.wait(PATIENCE)
+    g = w.guest("dlsym")
+    g.ask("init")
+    g.ask("use")
+    g.ask("info")
+    equal(w.page.word(Page.INSIDE), 0, "is killed there, and is no more")
+    w.page.set(SUSPENDED)
+    g.say("sync")
+    w.runner.hears("wants")
+    equal(w.page.word(Page.WANTING), 1, "one waits")
+    g.p.kill()
+    g.p.wait(PATIENCE)
+    w.page.set(ACTIVE)
+    g = w.guest("dlsym")
+    equal([g.ask("init"), g.ask("use"), g.ask("info")[0]], ["0", "0", "0"],
+          "and is killed")
+    equal(w.page.word(Page.WANTING), 0, "nobody waits")
+    g.end()
+    w.runner.leave()
+
+
 def gone(d, way):
     w = World(d, "gone-" + way, "", ACTIVE)
     g = w.guest(way)
@@ -369,6 +542,22 @@ def gone(d, way):
     w.runner.leave()
     equal(g.hear(), "0", "granted so: goes on")
     g.end()
+
+    w = World(d, "full-" + way, "lost go\n", ACTIVE)
+    g = w.guest(way)
+    g.ask("init")
+    g.ask("use")
+    w.page.set(SUSPENDED)
+    crowd = w.runner.crowd()
+    g.say("sync")
+    equal(g.hear(0.5), None, "a runner with too many at its door is not gone")
+    for conn in crowd:
+        conn.close()
+    ok(w.runner.hears("wants"), "it hears of it when they leave")
+    w.page.set(ACTIVE)
+    equal(g.hear(), "0", "and lets it go on")
+    g.end()
+    w.runner.leave()
 
 
 def older(d):
@@ -409,6 +598,20 @@ def older(d):
         equal([g.ask("init"), g.ask("use")], ["0", "0"],
               "a runner that babbles is passed in the end")
         g.end()
+    two = Page(w.d + "/two", ACTIVE, version=2)
+    os.truncate(two.path, 4608)
+    w.runner.grant = f"page {two.path}\nmemory {MIB}\nready\n"
+    g = w.guest("dlsym")
+    equal([g.ask(x) for x in ("init", "use", f"alloc {MIB}", f"alloc {MIB}",
+                              "free")], ["0", "0", "0", "2", "0"],
+          "a page of version 2")
+    g.end()
+    cut = Page(w.d + "/cut", STAGED)
+    os.truncate(cut.path, 4608)
+    w.runner.grant = f"page {cut.path}\nready\nopen\n"
+    g = w.guest("dlsym")
+    equal([g.ask("init"), g.ask("use")], ["0", "0"], "a page cut short is none")
+    g.end()
     bad = Page(w.d + "/bad", SUSPENDED, magic=1)
     w.runner.grant = f"page {bad.path}\nopen\n"
     g = w.guest("dlsym")
@@ -424,6 +627,109 @@ def older(d):
     equal(g.hear(1), None, "nobody, strictly")
     g.p.kill()
     g.p.wait()
+
+
+def tables(d, way):
+    """What the driver hands out in tables without names."""
+    w = World(d, "tables-" + way, "", ACTIVE)
+    g = w.guest(way)
+    g.ask("init")
+    g.ask("use")
+    equal([g.ask(f"word 0 {k}") for k in range(5)],
+          ["40", "1000", "0", "7", "1000"],
+          f"{way}: a table with its size: functions are ours, the rest is not")
+    equal([g.ask(f"word 1 {k}") for k in range(4)],
+          ["1000", "1000", "0", "24"], "one that begins with a function")
+    equal(w.page.word(Page.UNHOOKED), 0, "and nothing goes past the gate")
+    equal([g.ask("word 2 0"), g.ask("word 2 1")], ["3", "2000"],
+          "one that is like none is left alone")
+    ok(w.page.word(Page.UNHOOKED) > 0, "which shows")
+    equal([g.ask("word 3 1"), g.ask("word 4 1")], ["2000", "2000"],
+          "and so are those whose addresses are compared")
+    equal([g.ask("sum 0 1"), g.ask("twice 0 4"), g.ask("sum 1 0"),
+           g.ask("twice 1 1")], ["36", "5", "36", "5"],
+          "arguments in registers and on the stack arrive")
+    before = w.page.count(0)
+    g.ask("sum 0 1")
+    equal(w.page.count(0), before + 1, "a call is counted")
+    for k, (line, value) in enumerate((("sum 0 1", "36"), ("twice 1 1", "5"))):
+        w.page.set(SUSPENDED)
+        before = w.calls(g.p.pid)
+        g.say(line)
+        ok(w.runner.hears("wants", k + 1), f"suspended: {line} wants")
+        equal(g.hear(0.1), None, "waits")
+        equal(w.calls(g.p.pid), before, "outside the driver")
+        w.page.set(ACTIVE)
+        equal(g.hear(), value, "and goes on")
+    equal(g.ask("space"), "?" if MUSL else "1", "dlmopen: ours")
+    g.end()
+    g = w.guest(way, LD_LIBRARY_PATH=STANDIN + "/versioned")
+    equal([g.ask(x) for x in ("init", "use", f"alloc {MIB}", "version")],
+          ["0", "0", "0", "?" if MUSL else "1"],
+          "dlvsym: ours, in the version that is there")
+    g.end()
+    w.runner.leave()
+
+
+def stuck_in(pid):
+    """What is seen of it from outside."""
+    return subprocess.run([BESIDE + "/stuck", str(pid)], timeout=PATIENCE,
+                          capture_output=True, text=True).stdout.strip()
+
+
+def until(see, want):
+    """What was seen last: `want`, or something else for too long."""
+    end = time.monotonic() + PATIENCE
+    while (seen := see()) != want and time.monotonic() < end:
+        time.sleep(0.05)
+    return seen
+
+
+def watched(d, way):
+    """Threads that are inside the driver while it is locked."""
+    w = World(d, "watched-" + way, "", ACTIVE)
+    g = w.guest(way)
+    for line in ("init", "use", "spin_10000ms", "stay"):
+        equal(g.ask(line), "0", f"{way}: {line}")
+    until(lambda: w.page.word(Page.INSIDE), 1)
+    equal(stuck_in(g.p.pid), "1 cuCtxSynchronize",
+          "a thread in the driver is seen from outside, and where it is")
+    w.page.set(SUSPENDED)
+    g.say("sync")
+    equal(until(lambda: w.page.word(Page.STUCK), 1), 1,
+          "one that was there before shows in the page")
+    equal(w.page.text(Page.STUCK_IN), "cuCtxSynchronize", "with its name")
+    equal(until(lambda: w.page.word(Page.STUCK), 0), 0, "until it is done")
+    equal(stuck_in(g.p.pid), "0", "threads at the gate are not in the driver")
+    w.page.set(ACTIVE)
+    equal(g.hear(), "0", "which opens")
+    w.page.set(SUSPENDED)
+    w.lock(g.p.pid, 1)
+    equal(g.ask("around"), "0", "one that goes around the gate")
+    equal(until(lambda: stuck_in(g.p.pid), "1 ?"), "1 ?",
+          "is seen from outside")
+    g.say("query")
+    equal(until(lambda: w.page.word(Page.STUCK), 1), 1, "and in the page")
+    w.lock(g.p.pid, 0)
+    w.page.set(ACTIVE)
+    equal(g.hear(), "0", "and goes on")
+    equal(until(lambda: (w.page.word(Page.STUCK), stuck_in(g.p.pid)),
+                (0, "0")), (0, "0"), "nobody is stuck")
+    g.end()
+    w.runner.leave()
+
+
+def wrapped(d):
+    """Somebody else's library in front of the driver, too."""
+    w = World(d, "wrapped", f"device {UUID.format(1)}\n", ACTIVE)
+    wrap = STANDIN + "/libwrap.so"
+    for preload, what in ((f"{LIB} {wrap}", "after the gate"),
+                          (f"{wrap} {LIB}", "before it")):
+        g = w.guest("link", LD_PRELOAD=preload)
+        equal([g.ask("init"), g.ask("count"), g.ask("wrapped")],
+              ["0", "0 1", "1"], f"another that wraps, {what}")
+        g.end()
+    w.runner.leave()
 
 
 def alone(d):
@@ -462,7 +768,7 @@ def made_of():
                    if x.split()[-2] in "TDRBVW" and not x.startswith(" "))
     hooks = names(HERE + "/hooks.def")
     ok(len(hooks) == len(set(hooks)) > 600, f"{len(hooks)} hooks, each once")
-    equal(shown, sorted(["weir_gate_version", "dlsym", *hooks]),
+    equal(shown, sorted(["weir_gate_version", "dlsym", "dlvsym", *hooks]),
           "shows the hooks and nothing else")
     versions = {tuple(map(int, v.split(".")))
                 for v in re.findall(r"GLIBC_([0-9.]+)", nm)}
@@ -479,10 +785,16 @@ with tempfile.TemporaryDirectory(prefix="weir-gate-") as folder:
     for one_way in WAYS:
         staged(folder, one_way)
         limited(folder, one_way)
+        graphs(folder, one_way)
+        shared(folder, one_way)
         together(folder, one_way)
         threaded(folder, one_way)
         forked(folder, one_way)
         suspended(folder, one_way)
         gone(folder, one_way)
+        tables(folder, one_way)
+        watched(folder, one_way)
+    wrapped(folder)
+    slots(folder)
     older(folder)
 sys.exit(TAP.done())

@@ -1,11 +1,9 @@
 #include "gate/limit.h"
-#include "gate/gate.h"
+#include "gate/slot.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* The bytes of the lease are in the page, for all its processes together; what
  * each process has is in its slot there, so that the bytes of one that was
@@ -21,61 +19,10 @@ static struct gate_lock lock;
 static struct limit_entry *table;      /* open addressing; a power of two */
 static size_t room, filled;            /* filled: with those taken out */
 static CUcontext primary[GATE_DEVICES];
-static struct gate_slot *slot;
-static struct gate_page *slot_page;
+static uint64_t graphs[GATE_DEVICES];  /* bytes, booked */
 
 typedef CUresult (*ctx_fn)(CUcontext *);
 typedef CUresult (*dev_fn)(CUdevice *);
-
-static void free_slot(struct gate_page *p, struct gate_slot *s, uint32_t who)
-{
-    if (!atomic_compare_exchange_strong(&s->pid, &who, UINT32_MAX))
-        return;                        /* somebody else does it */
-    for (int k = 0; k < GATE_DEVICES; k++)
-        p->used[k] -= atomic_exchange(&s->used[k], 0);
-    s->pid = 0;
-}
-
-/* Takes off what processes left that are no more. */
-static void reap(struct gate_page *p)
-{
-    for (int k = 0; k < GATE_SLOTS; k++) {
-        uint32_t who = p->slots[k].pid;
-
-        if (who && who != UINT32_MAX && kill((pid_t) who, 0) != 0 &&
-            errno == ESRCH)
-            free_slot(p, &p->slots[k], who);
-    }
-}
-
-static struct gate_slot *find_slot(struct gate_page *p, uint32_t me)
-{
-    for (int k = 0; k < GATE_SLOTS; k++) {
-        uint32_t nobody = 0;
-
-        if (p->slots[k].pid == me ||
-            atomic_compare_exchange_strong(&p->slots[k].pid, &nobody, me))
-            return &p->slots[k];
-    }
-    return NULL;
-}
-
-/* Under the lock.  More processes than slots share the limit all the same; only
- * what they leave when they are killed stays counted.
- */
-static void take_slot(void)
-{
-    struct gate_page *p = gate_page;
-
-    if (slot_page == p && slot)
-        return;
-    slot_page = p;
-    slot = find_slot(p, (uint32_t) getpid());
-    if (!slot) {
-        reap(p);
-        slot = find_slot(p, (uint32_t) getpid());
-    }
-}
 
 /* The old table is not unmapped: its parent may have been changing it. */
 void limit_forked(void)
@@ -83,9 +30,8 @@ void limit_forked(void)
     lock.held = 0;
     table = NULL;
     room = filled = 0;
-    slot = NULL;
-    slot_page = NULL;
     memset(primary, 0, sizeof primary);
+    memset(graphs, 0, sizeof graphs);
 }
 
 static size_t hash(enum limit_kind kind, uint64_t key)
@@ -152,16 +98,16 @@ static void take_out(struct limit_entry *e)
 
 static void give_back(CUdevice dev, uint64_t n)
 {
-    if (dev < 0 || dev >= GATE_DEVICES)
-        return;
-    slot_page->used[dev] -= n;
-    if (slot)
-        slot->used[dev] -= n;
+    struct gate_slot *slot = slot_mine();
+
+    if (dev >= 0 && dev < GATE_DEVICES)
+        SLOT_SUB(gate_page, slot, used[dev], n);
 }
 
 static bool reserve(CUdevice dev, uint64_t n)
 {
-    struct gate_page *p = slot_page;
+    struct gate_slot *slot = slot_mine();
+    struct gate_page *p = gate_page;
     uint64_t limit = gate_limit(), old = p->used[dev];
     bool reaped = false;
 
@@ -170,7 +116,7 @@ static bool reserve(CUdevice dev, uint64_t n)
             if (reaped)
                 return false;
             reaped = true;
-            reap(p);
+            slot_reap();
             old = p->used[dev];
         } else if (atomic_compare_exchange_weak(&p->used[dev], &old,
                                                 old + n)) {
@@ -190,22 +136,24 @@ CUresult limit_take(struct limit_book *b, CUdevice dev, uint64_t n)
     b->ctx = NULL;
     b->dev = dev;
     b->n = n;
-    if (dev < 0 && REAL_AS(dev_fn, cuCtxGetDevice)(&b->dev))
+    if (dev == LIMIT_HERE && REAL_AS(dev_fn, cuCtxGetDevice)(&b->dev))
         b->dev = -1;                   /* the driver will say what is wrong */
-    else if (dev < 0)
+    else if (dev == LIMIT_HERE)
         (void) REAL_AS(ctx_fn, cuCtxGetCurrent)(&b->ctx);
     if (b->dev < 0 || b->dev >= GATE_DEVICES) {
         b->dev = -1;
         return CUDA_SUCCESS;
     }
     gate_take(&lock);
-    take_slot();
     ok = make_room() && reserve(b->dev, n);
     gate_drop(&lock);
     errno = saved;
     return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* An allocation that the table has no room for stays booked until its process
+ * ends.
+ */
 CUresult limit_settle(struct limit_book *b, CUresult rc, enum limit_kind kind,
                       uint64_t key)
 {
@@ -216,10 +164,10 @@ CUresult limit_settle(struct limit_book *b, CUresult rc, enum limit_kind kind,
     if (b->dev < 0)
         return rc;
     gate_take(&lock);
-    if (rc == CUDA_SUCCESS && key && make_room())
-        insert(&e);
-    else
+    if (rc != CUDA_SUCCESS || !key)
         give_back(b->dev, b->n);
+    else if (make_room())
+        insert(&e);
     gate_drop(&lock);
     errno = saved;
     return rc;
@@ -248,9 +196,9 @@ CUresult limit_after(struct limit_entry *e, bool known, CUresult rc)
     if (!known)
         return rc;
     gate_take(&lock);
-    if (rc == CUDA_SUCCESS || !make_room())
+    if (rc == CUDA_SUCCESS)
         give_back(e->dev, e->n);
-    else
+    else if (make_room())
         insert(e);
     gate_drop(&lock);
     errno = saved;
@@ -348,14 +296,67 @@ void limit_lose_primary(CUdevice dev)
     gate_drop(&lock);
 }
 
-uint64_t limit_used(CUdevice dev)
+void limit_pool(void *pool, CUdevice dev)
 {
-    struct gate_page *p = gate_page;
+    struct limit_entry e = { .key = (uintptr_t) pool, .dev = dev,
+                             .kind = LIMIT_POOL };
     int saved = errno;
 
+    gate_take(&lock);
+    if (pool && !find(LIMIT_POOL, e.key) && make_room())
+        insert(&e);
+    gate_drop(&lock);
+    errno = saved;
+}
+
+void limit_no_pool(void *pool)
+{
+    struct limit_entry *e;
+
+    gate_take(&lock);
+    e = find(LIMIT_POOL, (uintptr_t) pool);
+    if (e)
+        take_out(e);
+    gate_drop(&lock);
+}
+
+CUdevice limit_pool_device(void *pool)
+{
+    struct limit_entry *e;
+    CUdevice dev;
+
+    gate_take(&lock);
+    e = find(LIMIT_POOL, (uintptr_t) pool);
+    dev = e ? e->dev : LIMIT_HERE;
+    gate_drop(&lock);
+    return dev;
+}
+
+uint64_t limit_used(CUdevice dev)
+{
     if (dev < 0 || dev >= GATE_DEVICES)
         return 0;
-    reap(p);
-    errno = saved;
-    return p->used[dev];
+    slot_reap();
+    return gate_page->used[dev];
+}
+
+bool limit_fits(CUdevice dev, uint64_t n)
+{
+    uint64_t limit = gate_limit();
+
+    return dev < 0 || dev >= GATE_DEVICES || limit == UINT64_MAX ||
+           (n <= limit && limit_used(dev) <= limit - n);
+}
+
+void limit_graphs(CUdevice dev, uint64_t n)
+{
+    struct gate_slot *slot = slot_mine();
+
+    gate_take(&lock);
+    if (n > graphs[dev])
+        SLOT_ADD(gate_page, slot, used[dev], n - graphs[dev]);
+    else
+        SLOT_SUB(gate_page, slot, used[dev], graphs[dev] - n);
+    graphs[dev] = n;
+    gate_drop(&lock);
 }

@@ -1,7 +1,9 @@
 #include "gate/driver.h"
 #include "gate/elf.h"
 #include "gate/gate.h"
+#include "gate/lookup.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,24 +18,28 @@
  * The loader's functions moved from libdl to libc in glibc 2.34, and a program
  * may load libdl late: they are looked for when they are needed.
  */
-#define NEXT ((void *) -1L)            /* RTLD_NEXT */
-#define DEFAULT ((void *) 0)           /* RTLD_DEFAULT */
 #define NOWHERE ((void *) -1L)         /* for trampoline.S: answer NULL */
-enum { LAZY = 1, NOLOAD = 4 };         /* RTLD_LAZY | RTLD_NOLOAD */
 
 typedef void *(*dlsym_fn)(void *, const char *);
+typedef void *(*dlvsym_fn)(void *, const char *, const char *);
 typedef void *(*dlopen_fn)(const char *, int);
+typedef int (*dladdr_fn)(const void *, Dl_info *);
 
 /* Shared with trampoline.S. */
 extern void *const gate_ours[];
 extern char gate_spares[];
-extern char own_dlsym[] __asm__("dlsym");
+extern char own_dlsym[] __asm__("dlsym"), own_dlvsym[] __asm__("dlvsym");
 void *gate_real[ID_COUNT + GATE_SPARES];
 dlsym_fn gate_dlsym_real;
-void *gate_dlsym(void *handle, const char *name);
+dlvsym_fn gate_dlvsym_real;
+void *gate_dlsym(void *handle, const char *name, const void *unused,
+                 const void *caller);
+void *gate_dlvsym(void *handle, const char *name, const char *version,
+                  const void *caller);
 void *gate_slow(int id);
 
 static _Atomic int spares_taken;
+static void *driver_handle;
 
 static const char *const names[ID_COUNT] = {
 #define HOOK(name, params) #name,
@@ -64,22 +70,49 @@ static bool have_dlsym(void)
     return gate_dlsym_real != NULL;
 }
 
-static void *ask(void *handle, const char *name)
+/* What is looked for: as dlsym has it, or with a version as dlvsym. */
+struct question {
+    void *handle;
+    const char *name, *version;
+    const void *caller;
+    int id;                            /* -1: no name of hooks.def */
+};
+
+static void *ask(void *handle, const struct question *q)
 {
-    return have_dlsym() ? gate_dlsym_real(handle, name) : NULL;
+    return q->version ? gate_dlvsym_real(handle, q->name, q->version)
+                      : gate_dlsym_real(handle, q->name);
 }
 
 /* What the driver has by that name, or NULL. */
 static void *in_driver(const char *name)
 {
-    static void *handle;
     static dlopen_fn open_lib;
 
     if (!open_lib)
         open_lib = (dlopen_fn) elf_find("dlopen", NULL);
-    if (!handle && open_lib)
-        handle = open_lib("libcuda.so.1", LAZY | NOLOAD);
-    return ask(handle ? handle : NEXT, name);
+    if (!driver_handle && open_lib)
+        driver_handle = open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (!have_dlsym())
+        return NULL;
+    return gate_dlsym_real(driver_handle ? driver_handle : RTLD_NEXT, name);
+}
+
+/* Whether an address is in some libcuda, also in one that dlmopen loaded, which
+ * no list of ours has.
+ */
+static bool in_some_driver(const void *p)
+{
+    static dladdr_fn tell;
+    Dl_info info = { .dli_fname = NULL };
+    const char *base;
+
+    if (!tell)
+        tell = (dladdr_fn) elf_find("dladdr", NULL);
+    if (!tell || !tell(p, &info) || !info.dli_fname)
+        return false;
+    base = strrchr(info.dli_fname, '/');
+    return strncmp(base ? base + 1 : info.dli_fname, "libcuda.so", 10) == 0;
 }
 
 static int find_name(const char *name)
@@ -121,70 +154,106 @@ void *gate_slow(int id)
  */
 static void *spare(void *p)
 {
-    int k;
+    int k, n = spares_taken;
 
-    for (k = 0; k < GATE_SPARES && k < spares_taken; k++) {
+    for (k = 0; k < n && k < GATE_SPARES; k++) {
         if (gate_real[ID_COUNT + k] == p)
-            return gate_spares + (size_t) k * 64;
+            return gate_spares + ((size_t) k << GATE_SPARE_SHIFT);
     }
-    k = spares_taken++;
-    if (k >= GATE_SPARES) {
-        spares_taken = GATE_SPARES;
-        return p;
-    }
-    gate_real[ID_COUNT + k] = p;
-    return gate_spares + (size_t) k * 64;
+    do {
+        if (n >= GATE_SPARES) {
+            gate_page->unhooked++;
+            return p;
+        }
+    } while (!atomic_compare_exchange_weak(&spares_taken, &n, n + 1));
+    gate_real[ID_COUNT + n] = p;
+    return gate_spares + ((size_t) n << GATE_SPARE_SHIFT);
 }
 
-static void *by_handle(void *handle, const char *name, int id)
+/* A driver that our own scope does not have is the driver when there is no
+ * other, and else one more: its functions wait, and nothing is counted.
+ */
+static void *by_handle(const struct question *q)
 {
-    void *p = ask(handle, name);
+    void *p = ask(q->handle, q);
 
     if (!p)
         return NULL;                   /* the real one says so again */
-    if (id < 0)
-        return p == in_driver(name) ? spare(p) : p;
-    if (p == gate_ours[id])
-        return known(id) ? p : NOWHERE;
-    return p == known(id) ? gate_ours[id] : p;
+    if (q->id >= 0 && p == gate_ours[q->id])
+        return known(q->id) ? p : NOWHERE;
+    if (!in_driver("cuInit") && in_some_driver(p))
+        driver_handle = q->handle;
+    if (q->id >= 0 && p == known(q->id))
+        return gate_ours[q->id];
+    return in_some_driver(p) ? spare(p) : p;
 }
 
-/* Our own name is in the global scope whether there is a driver or not. */
-static void *by_scope(const char *name, int id)
+static bool same_object(const void *p, const void *q)
 {
-    void *p = ask(NEXT, name);
+    struct elf_part a, b;
+
+    return elf_part_of(p, &a) && elf_part_of(q, &b) && a.object == b.object;
+}
+
+/* Our own name is in the global scope whether there is a driver or not.  Who
+ * wraps the driver too and asks what comes next is not given itself.
+ */
+static void *by_scope(const struct question *q)
+{
+    void *p = ask(RTLD_NEXT, q);
 
     if (!p)
         return NOWHERE;
-    if (id < 0)
-        return p == in_driver(name) ? spare(p) : p;
-    return p == known(id) ? gate_ours[id] : p;
+    if (q->id < 0)
+        return in_some_driver(p) ? spare(p) : p;
+    if (q->handle == RTLD_NEXT && same_object(p, q->caller))
+        return known(q->id) ? gate_ours[q->id] : NULL;
+    return p == known(q->id) ? gate_ours[q->id] : p;
 }
 
 /* Ours, NOWHERE, or NULL: ask the real one. */
-void *gate_dlsym(void *handle, const char *name)
+static void *answer(struct question *q)
 {
+    const char *s = q->name;
+
+    if (!s || s[0] != 'c' || s[1] != 'u' || s[2] < 'A' || s[2] > 'Z')
+        return NULL;
+    q->id = find_name(s);
+    return q->handle == RTLD_NEXT || q->handle == RTLD_DEFAULT ? by_scope(q)
+                                                     : by_handle(q);
+}
+
+void *gate_dlsym(void *handle, const char *name, const void *unused,
+                 const void *caller)
+{
+    struct question q = { handle, name, NULL, caller, -1 };
     int saved = errno;
-    void *p = NULL;
+    void *p = have_dlsym() ? answer(&q) : NOWHERE;
 
-    if (!have_dlsym())
-        p = NOWHERE;
-    else if (name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' &&
-        name[2] <= 'Z') {
-        int id = find_name(name);
+    (void) unused;
+    errno = saved;
+    return p;
+}
 
-        p = handle == NEXT || handle == DEFAULT ? by_scope(name, id)
-                                                : by_handle(handle, name, id);
-    }
+void *gate_dlvsym(void *handle, const char *name, const char *version,
+                  const void *caller)
+{
+    struct question q = { handle, name, version, caller, -1 };
+    int saved = errno;
+    void *p;
+
+    if (!gate_dlvsym_real)
+        gate_dlvsym_real = (dlvsym_fn) elf_find("dlvsym", own_dlvsym);
+    p = gate_dlvsym_real && have_dlsym() ? answer(&q) : NOWHERE;
     errno = saved;
     return p;
 }
 
 /* The driver answers with the addresses that it exports. */
-static void *wrap(void *p)
+void *gate_wrap(void *p)
 {
     for (int k = 0; k < ID_COUNT; k++) {
-        if (known(k) == p)
+        if (known(k) == p || gate_ours[k] == p)
             return gate_ours[k];
     }
     return spare(p);
@@ -196,7 +265,7 @@ CUresult cuGetProcAddress(const char *name, void **fn, int version,
     CUresult rc = REAL(cuGetProcAddress)(name, fn, version, flags);
 
     if (rc == CUDA_SUCCESS && fn && *fn)
-        *fn = wrap(*fn);
+        *fn = gate_wrap(*fn);
     return rc;
 }
 
@@ -206,6 +275,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **fn, int version,
     CUresult rc = REAL(cuGetProcAddress_v2)(name, fn, version, flags, status);
 
     if (rc == CUDA_SUCCESS && fn && *fn)
-        *fn = wrap(*fn);
+        *fn = gate_wrap(*fn);
     return rc;
 }

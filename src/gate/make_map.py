@@ -14,5 +14,5 @@ def names(path):
 
 
 if __name__ == "__main__":
-    shown = ["weir_gate_version", "dlsym", *names(sys.argv[1])]
+    shown = ["weir_gate_version", "dlsym", "dlvsym", *names(sys.argv[1])]
     print("{ global: " + " ".join(n + ";" for n in shown) + " local: *; };")

@@ -1,6 +1,6 @@
 #include "gate/gate.h"
 
-/* A stub for every PASS of hooks.def, for the spares, and for dlsym.
+/* A stub for every PASS of hooks.def, for the spares, for dlsym and dlvsym.
  *
  * A stub looks at the state in the page, counts, and jumps to the driver; the
  * caller's frame and registers are untouched, so that no prototype is needed.
@@ -126,27 +126,43 @@ slow_free:
 #undef PASS
 #undef HOOK
 
-        /* The spares stand one after the other, 64 bytes each. */
+        /* %r11 is the number of one that is known. */
+        .type   spare, @function
+        .p2align 4
+spare:
+        mov     gate_page(%rip), %r10
+        cmpl    $0, GATE_AT_STATE(%r10)
+        jne     slow
+        lock incq (GATE_AT_COUNT + 8 * GATE_OTHER)(%r10)
+        lea     gate_real(%rip), %r10
+        jmp     *(%r10, %r11, 8)
+        .size   spare, . - spare
+
+        /* The spares stand one after the other. */
         .globl  gate_spares
         .hidden gate_spares
         .type   gate_spares, @function
-        .p2align 6
+        .p2align 4
 gate_spares:
         .rept   GATE_SPARES
-        .p2align 6
-        BODY    GATE_OTHER
+        .p2align GATE_SPARE_SHIFT
+        mov     $id, %r11d
+        jmp     spare
+        .set    id, id + 1
         .endr
         .size   gate_spares, . - gate_spares
 
         /* What is not ours is a jump to the real one, so that it sees its
          * caller: RTLD_NEXT means "after who asks".
          */
-        .globl  dlsym
-        .type   dlsym, @function
+        .macro LOOK name
+        .globl  \name
+        .type   \name, @function
         .p2align 4
-dlsym:
+\name:
         SAVE
-        call    gate_dlsym
+        mov     8(%rbp), %rcx           /* who asks */
+        call    gate_\name
         test    %rax, %rax
         jz      2f
         inc     %rax                    /* NOWHERE is -1: answer NULL */
@@ -155,9 +171,13 @@ dlsym:
 1:      leave
         ret
 2:      RESTORE
-        mov     gate_dlsym_real(%rip), %r11
+        mov     gate_\name\()_real(%rip), %r11
         jmp     *%r11
-        .size   dlsym, . - dlsym
+        .size   \name, . - \name
+        .endm
+
+        LOOK    dlsym
+        LOOK    dlvsym
 
         /* What each name is here. */
         .section .data.rel.ro, "aw", @progbits
