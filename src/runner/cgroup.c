@@ -173,7 +173,7 @@ static void open_v2(struct cgroup *c, const char *name)
 }
 
 static char *open_v1(const char *controller, const char *name,
-                     const char *knob, uint64_t value)
+                     const char *knob, const char *value)
 {
     autofree char *mount = mount_point(controller);
     autofree char *own = mount ? own_group(mount, controller) : NULL;
@@ -183,7 +183,7 @@ static char *open_v1(const char *controller, const char *name,
 
     if (!base || (mkdir(probe, 0755) < 0 && errno != EEXIST))
         return NULL;
-    works = put_number(probe, knob, value) == 0;
+    works = put(probe, knob, value) == 0;
     (void) rmdir(probe);
     return works ? take(base) : NULL;
 }
@@ -198,15 +198,17 @@ void cgroup_open(struct cgroup *c, const char *name)
         c->limits = "cgroup2";
         return;
     }
-    c->memory = open_v1("memory", name, "memory.limit_in_bytes", 1 << 30);
-    c->cpu = open_v1("cpu", name, "cpu.shares", 1024);
+    c->memory = open_v1("memory", name, "memory.limit_in_bytes", "1G");
+    c->cpu = open_v1("cpu", name, "cpu.shares", "1024");
+    if (!c->track)
+        c->devices = open_v1("devices", name, "devices.deny", "c 195:* rwm");
     if (c->memory)
         c->limits = "cgroup1";
 }
 
 void cgroup_close(struct cgroup *c)
 {
-    char *const bases[] = { c->track, c->memory, c->cpu };
+    char *const bases[] = { c->track, c->memory, c->cpu, c->devices };
 
     for (size_t i = 0; i < array_size(bases); i++) {
         if (bases[i])
@@ -335,6 +337,8 @@ int cgroup_enter(const struct cgroup *c, const char *lease, bool tracked,
         rc = enter(c->memory, lease);
     if (rc == 0 && c->cpu && !c->unified)
         rc = enter(c->cpu, lease);
+    if (rc == 0 && c->devices)
+        rc = enter(c->devices, lease);
     return rc;
 }
 
@@ -368,7 +372,7 @@ uint64_t cgroup_oom_kills(const struct cgroup *c, const char *lease)
 
 void cgroup_remove(const struct cgroup *c, const char *lease)
 {
-    char *const bases[] = { c->track, c->memory, c->cpu };
+    char *const bases[] = { c->track, c->memory, c->cpu, c->devices };
 
     for (size_t i = 0; i < (c->unified ? 1 : array_size(bases)); i++) {
         autofree char *group = bases[i] ? group_of(bases[i], lease) : NULL;
@@ -376,4 +380,21 @@ void cgroup_remove(const struct cgroup *c, const char *lease)
         if (group)
             (void) rmdir(group);
     }
+}
+
+int cgroup_for_nodes(const struct cgroup *c, const char *lease, bool make,
+                     char **ret, bool *ret_two, struct err *err)
+{
+    const char *base = c->track ? c->track : c->devices;
+    autofree char *group = NULL;
+
+    if (!base)
+        return err_set(err, ENOTSUP, "no control groups of version 2, nor of "
+                       "version 1 with 'devices', that are ours");
+    *ret_two = c->track != NULL;
+    if (make)
+        return make_group(base, lease, ret, err);
+    group = group_of(base, lease);
+    *ret = access(group, F_OK) == 0 ? take(group) : NULL;
+    return 0;
 }

@@ -16,6 +16,7 @@ struct err;
  */
 struct cgroup {
     char *track, *memory, *cpu;        /* our base groups */
+    char *devices;                     /* version 1; where there is no track */
     bool unified;                      /* memory and cpu are in track */
     const char *limits;                /* "cgroup2", "cgroup1", "rlimits" */
 };
@@ -38,3 +39,8 @@ int cgroup_enter(const struct cgroup *c, const char *lease, bool tracked,
 unsigned cgroup_kill(const struct cgroup *c, const char *lease);
 uint64_t cgroup_oom_kills(const struct cgroup *c, const char *lease);
 void cgroup_remove(const struct cgroup *c, const char *lease);
+/* The group of a lease in which device nodes can be closed, made if need be and
+ * if `make` says so, else NULL; *ret_two: of version 2.
+ */
+int cgroup_for_nodes(const struct cgroup *c, const char *lease, bool make,
+                     char **ret, bool *ret_two, struct err *err);

@@ -53,9 +53,13 @@ static void unwatch(struct held *h)
 
 void held_free(struct held *h)
 {
+    move_close(h);
+    watch_remove(take(h->find));
+    gatepost_close(take(h->gate));
     unwatch(h);
     (void) map_del(h->runner->held, h->name);
     json_decref(h->task);
+    free(h->devices);
     free(h);
 }
 
@@ -78,6 +82,8 @@ static void ended(struct held *h)
 {
     if (h->state == HELD_RUNNING)
         h->runner->running--;
+    move_close(h);
+    behind_close(h);
     unwatch(h);
     h->state = HELD_ENDED;
     runner_ended(h);
@@ -169,8 +175,7 @@ void held_reap(struct runner *r)
 /* Start. */
 
 /* Without a user in the order: as ourselves. */
-static const struct account *account_of(struct runner *r,
-                                        const struct order *o)
+const struct account *held_account(struct runner *r, const struct order *o)
 {
     if (o->has_user)
         return accounts_get(&r->accounts, o->uid, o->gid, o->user);
@@ -183,7 +188,9 @@ static int fork_keeper(struct held *h, const struct order *o, int record,
     struct keeper k = {
         .dir = h->runner->conf->dir, .id = &h->id, .lease = h->name,
         .block = h->runner->mark,
-        .order = o, .account = account_of(h->runner, o),
+        .order = o, .account = held_account(h->runner, o),
+        .gate_lib = h->gate ? h->runner->conf->gate_lib : NULL,
+        .gate_socket = h->gate ? gatepost_socket(h->gate) : NULL,
         .cgroup = &h->runner->cgroup, .record = record,
         .log_bytes = h->runner->conf->log_bytes,
     };
@@ -211,6 +218,7 @@ static void refuse(struct held *h, const char *why, const char *cause)
                  h->runner->conf->log_bytes);
     (void) logfile_add(&log, line, strlen(line), NULL);
     logfile_close(&log);
+    cgroup_remove(&h->runner->cgroup, h->name);    /* reach.c may have made it */
     end_unstarted(h, cause);
 }
 
@@ -247,12 +255,16 @@ static void start(struct held *h)
     struct err err = { 0 };
     struct order o = { 0 };
     int rc = read_order(h, &o, &err);
-    bool wrong = rc == -EINVAL;
+    bool wrong;
 
-    if (rc == 0) {
+    if (rc == 0)
+        rc = behind_open(h, &o, held_account(h->runner, &o), false, &err);
+    wrong = rc == -EINVAL;
+    if (rc == 0)
+        reach_settle(h);
+    if (rc == 0)
         rc = claim_and_fork(h, &o, &err);
-        order_clear(&o);
-    }
+    order_clear(&o);
     if (rc == 0) {
         json_decref(take(h->task));
         h->wait_ms = 0;
@@ -362,7 +374,8 @@ static void on_find(struct watch *w, void *arg)
 /* After a reboot nothing that was there runs, and a claim that never reached
  * the disk may have been granted: nothing from before is started.
  */
-static void find_state(struct held *h, const struct record *rec)
+static void find_state(struct held *h, const struct record *rec,
+                       json_t *task)
 {
     if (!rec->claimed && !rec->has_report) {
         if (h->runner->rebooted)
@@ -371,10 +384,14 @@ static void find_state(struct held *h, const struct record *rec)
     }
     h->state = HELD_RUNNING;           /* until shown otherwise */
     h->runner->running++;
-    if (rec->alive && !rec->has_report)
+    if (rec->alive && !rec->has_report) {
+        h->where = rec->off ? MOVE_UNSURE : MOVE_ON;
+        h->devices = rec->devices ? mem_str(rec->devices) : NULL;
+        behind_find(h, task);
         look(h);
-    else
+    } else {
         keeper_gone(h);
+    }
 }
 
 /* Cut short because it was over, and then we were killed.  Only a record that
@@ -408,12 +425,26 @@ int held_find(struct runner *r, const struct lease_id *id, struct err *err)
     }
     h = held_new(r, id);
     h->made = true;
+    h->behind = json_object_get(task, "gate") != NULL;
     if (rc < 0 && !rec.claimed && !rec.alive && !rec.has_report)
         retire(h, why.text);
     else
-        find_state(h, &rec);
+        find_state(h, &rec, task);
     record_clear(&rec);
     return 0;
+}
+
+pid_t held_keeper(struct held *h)
+{
+    struct record rec = { 0 };
+
+    if (h->pid)
+        return h->pid;
+    if (h->pidfd >= 0 && !h->started.keeper &&
+        record_read(&h->runner->records, &h->id, &rec, NULL) == 0)
+        h->started = rec.started;
+    record_clear(&rec);
+    return h->pidfd >= 0 ? h->started.keeper : 0;
 }
 
 /* Stop. */
@@ -452,6 +483,12 @@ static void tell(struct held *h, int value)
     h->untold = value;
     watch_remove(take(h->retell));
     tell_now(h);
+}
+
+void held_continue(struct held *h)
+{
+    if (h->untold == HELD_NOTHING)     /* else that is told, and continues it */
+        tell(h, SIGCONT);
 }
 
 static void on_grace(struct watch *w, void *arg)

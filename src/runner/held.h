@@ -2,14 +2,17 @@
 
 #include "runner/account.h"
 #include "runner/cgroup.h"
+#include "runner/gatepost.h"
 #include "runner/record.h"
 #include "runner/runner.h"
 
 #include <stdbool.h>
 
+struct gpuask;
 struct link;
 struct loop;
 struct map;
+struct move;
 struct watch;
 
 /* held - the leases a runner holds, between the wire and the records.  Shared
@@ -17,6 +20,10 @@ struct watch;
  */
 enum held_state { HELD_NEW, HELD_RUNNING, HELD_ENDED };
 enum { HELD_NOTHING = -1 };    /* of untold */
+/* Where a task behind the gate is: on its devices, off them, or as weir-gpud
+ * knows.
+ */
+enum move_where { MOVE_ON, MOVE_OFF, MOVE_UNSURE };
 
 struct held {
     struct runner *runner;
@@ -43,6 +50,21 @@ struct held {
     int untold;                /* for a keeper that could not be told yet */
     struct started started;
     struct report report;      /* once ended */
+    bool behind;               /* the gate: has files there */
+    struct gatepost *gate;     /* while it runs there */
+    struct watch *find;        /* the next attempt to take up its post */
+    uint64_t find_ms;
+    struct gatepage_seen seen; /* there, as home heard of it last */
+    uint64_t seen_ms;          /* the loop's time */
+    bool seen_told, spoilt;
+    enum move_where where;
+    char *devices;             /* owned: by name, as it sees them; or NULL */
+    uint64_t device_memory;    /* it may have on each of them; 0: no limit */
+    uint64_t context;          /* and for each process beyond that */
+    enum order_nodes nodes;    /* that it can open */
+    bool nodes_late;           /* settled with the next sample */
+    unsigned turn;             /* counts changes of where it may be */
+    struct move *move;         /* under way; or NULL */
 };
 
 struct runner {
@@ -60,6 +82,18 @@ struct runner {
     uint64_t sweep_ms;
     int files;                 /* inotify of what tasks say; -1 */
     struct watch *files_watch;
+    struct gateposts gates;
+    char *gate_dir;            /* owned: of gates */
+    struct watch *telemetry;   /* of the devices */
+    struct gpuask *sample;     /* under way; or NULL */
+    json_t *minors;            /* of devices: UUID -> number; or NULL */
+    bool nodes_told;           /* that they cannot be closed */
+    json_t *strays;            /* of the last look: what -> turn; or NULL */
+    uint64_t sample_ms;        /* since then */
+    struct watch *health;      /* health.c: of the devices */
+    struct gpuask *changes;    /* of it, as weir-gpud tells; or NULL */
+    bool health_asked;         /* all there is, and not answered yet */
+    struct watch *look;        /* at what tasks do behind the gate */
     char mark[64];             /* WEIR_BLOCK: of our folder, on this machine */
     bool welcome, rebooted;
     bool quitting;             /* told by home: until it wants us again */
@@ -86,6 +120,11 @@ int held_find(struct runner *r, const struct lease_id *id, struct err *err);
 /* End it: by command or signal, and after the grace by SIGKILL. */
 void held_stop(struct held *h, const struct wire_msg *m);
 
+/* The pid of its keeper; 0: not known yet. */
+pid_t held_keeper(struct held *h);
+/* Let a task that is stopped, in the sense of job control, run. */
+void held_continue(struct held *h);
+
 /* Its keeper is dead: kill what is left of it; then it has ended. */
 void held_sweep(struct held *h);
 void held_end_lost(struct held *h);
@@ -103,6 +142,51 @@ void said_close(struct runner *r);
 void said_tell(struct held *h);
 void said_tell_all(struct runner *r);
 void said_forget(const struct held *h);            /* and its file */
+
+/* Who the order's task runs as; borrowed until the next call. */
+const struct account *held_account(struct runner *r, const struct order *o);
+
+/* behind.c: tasks behind the gate.  behind_open does nothing for an order that
+ * is to run without, and refuses one that is to wait all the same; `found` is
+ * for what ran before we were started.
+ */
+void behind_init(struct runner *r);
+void behind_clear(struct runner *r);
+int behind_open(struct held *h, const struct order *o,
+                const struct account *a, bool found, struct err *err);
+void behind_find(struct held *h, json_t *task);
+void behind_close(struct held *h);
+void behind_set(struct held *h, const char *state);
+/* "suspended" for all that may be off their devices; "": it is not there. */
+const char *behind_state(const struct held *h);
+void behind_look(struct held *h);                  /* home hears how it is */
+
+/* move.c: off its devices and back; answered by `moved`. */
+void move_suspend(struct held *h, const struct wire_msg *m);
+void move_resume(struct held *h, const char *devices);     /* NULL: the same */
+void move_close(struct held *h);
+
+/* reach.c: which device nodes a task can open, as its order and its gate say;
+ * or, before a resume, those of its devices and of `more` ("A,B", or NULL).
+ */
+void reach_settle(struct held *h);
+void reach_open(struct held *h, const char *more);
+/* The numbers of devices, from a sample. */
+void reach_learn(struct runner *r, const json_t *devices);
+
+/* stray.c: processes that use a device otherwise than a lease says, in a list
+ * for home: those that this look at the devices shows, and the one before.
+ * The caller owns it.
+ */
+json_t *stray_look(struct runner *r, const json_t *devices);
+
+/* telemetry.c: how the node's devices are, to home. */
+void telemetry_start(struct runner *r);
+void telemetry_stop(struct runner *r);
+
+/* health.c: what is the matter with them, to home. */
+void health_start(struct runner *r);
+void health_stop(struct runner *r);
 
 /* SIGCHLD: some keeper, or an orphan that fell to us, has ended. */
 void held_reap(struct runner *r);

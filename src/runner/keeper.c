@@ -225,6 +225,8 @@ static void obey(struct life *l, int value)
         kill_all(l);
     else if (value > 0 && value < NSIG)
         (void) kill(-l->pid, value);
+    /* One that is suspended is stopped, and would not hear of it. */
+    (void) kill(-l->pid, SIGCONT);
 }
 
 /* False once the task itself has ended. */
@@ -428,6 +430,7 @@ static _Noreturn void keep(const struct keeper *k)
         .task = {
             .order = k->order, .lease = k->lease, .cgroup = k->cgroup,
             .account = k->account, .block = k->block, .keeper = getpid(),
+            .gate_lib = k->gate_lib, .gate_socket = k->gate_socket,
         },
     };
 

@@ -23,6 +23,7 @@ struct keeper {
     const struct order *order;
     const struct account *account;
     const struct cgroup *cgroup;
+    const char *gate_lib, *gate_socket;        /* see task.h */
     uint64_t log_bytes;
     int record;                /* open and locked; stays the caller's */
 };

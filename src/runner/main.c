@@ -3,12 +3,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/quantity.h"
+#include "engine/gpuask.h"
 #include "runner/runlog.h"
 #include "runner/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +22,8 @@ enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 20 };
 static const char usage[] =
     "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
     "                   [--log-bytes SIZE] [--idle DURATION]\n"
+    "                   [--gate FILE] [--gate-dir FOLDER] [--gate-simulated]\n"
+    "                   [--gpud SOCKET] [--devices-file FILE]\n"
     "\n"
     "Supervises one block: starts, watches and ends its leases.  Started by\n"
     "an engine of 'weir up'; see weir-runner(8).\n";
@@ -31,6 +35,11 @@ static const struct option options[] = {
     { "token-file", required_argument, NULL, 't' },
     { "log-bytes", required_argument, NULL, 'l' },
     { "idle", required_argument, NULL, 'i' },
+    { "gate", required_argument, NULL, 'g' },
+    { "gate-dir", required_argument, NULL, 'G' },
+    { "gate-simulated", no_argument, NULL, 'S' },
+    { "gpud", required_argument, NULL, 'u' },
+    { "devices-file", required_argument, NULL, 'D' },
     { "version", no_argument, NULL, 'V' },
     { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
@@ -70,6 +79,21 @@ static int parse(int argc, char **argv, struct runner_conf *c)
             if (quantity_duration(optarg, &c->idle_ms, &err) < 0)
                 return bad(&err);
             break;
+        case 'g':
+            c->gate_lib = optarg;
+            break;
+        case 'G':
+            c->gate_dir = optarg;
+            break;
+        case 'S':
+            c->gate_simulated = true;
+            break;
+        case 'u':
+            c->gpud = optarg;
+            break;
+        case 'D':
+            c->devices_file = optarg;
+            break;
         case 'V':
             (void) puts("weir-runner " WEIR_VERSION);
             return 0;
@@ -85,6 +109,24 @@ static int parse(int argc, char **argv, struct runner_conf *c)
         return -1;
     (void) fputs(usage, stderr);
     return EXIT_USAGE;
+}
+
+/* Beside this program, or where it was installed; NULL: nowhere. */
+static char *find_gate(void)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    const char *slash;
+    char *beside;
+
+    exe[n > 0 ? n : 0] = '\0';
+    slash = strrchr(exe, '/');
+    beside = mem_printf("%.*s/libweir-gate.so",
+                        slash ? (int) (slash - exe) : 0, exe);
+    if (access(beside, R_OK) == 0)
+        return beside;
+    free(beside);
+    return access(WEIR_GATE, R_OK) == 0 ? mem_str(WEIR_GATE) : NULL;
 }
 
 /* A session, a folder and descriptors of our own. */
@@ -129,13 +171,19 @@ static int lock_block(const char *dir, int *ret_fd, struct err *err)
 
 int main(int argc, char **argv)
 {
-    struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000 };
+    struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000,
+                                .gpud = GPUASK_SOCKET,
+                                .devices_file = "/proc/devices" };
+    autofree char *gate = NULL;
     autoclose int lock = -1;
     struct err err = { 0 };
     int rc = parse(argc, argv, &conf);
 
     if (rc >= 0)
         return rc;
+    gate = find_gate();
+    if (!conf.gate_lib)
+        conf.gate_lib = gate;
     close_inherited();
     log_open("weir-runner", LOG_INFO);
     rc = lock_block(conf.dir, &lock, &err);

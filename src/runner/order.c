@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "runner/gatepage.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARGS_MAX = 64 * 1024 };
+enum {
+    ARGS_MAX = 64 * 1024,
+    CONTEXT_BYTES = 1 << 30,           /* where an order does not say */
+};
 
 void lease_id_name(const struct lease_id *id, char *buf, size_t size)
 {
@@ -112,6 +116,69 @@ static int read_devices(const json_t *task, struct order *o, struct err *err)
     return 0;
 }
 
+/* A device's name becomes part of a line and of a variable. */
+static bool is_uuid(const char *s)
+{
+    return s && strncmp(s, "GPU-", 4) == 0 && strlen(s) < 64 &&
+           s[4 + strspn(s + 4, "0123456789abcdefABCDEF-")] == '\0';
+}
+
+static int read_uuids(const json_t *gate, struct order_gate *ret,
+                      struct err *err)
+{
+    const json_t *list = json_object_get(gate, "devices");
+    size_t n = json_array_size(list);
+
+    if (n > GATE_DEVICES)
+        return err_set(err, EINVAL, "gate: more than %d devices",
+                       GATE_DEVICES);
+    for (size_t i = 0; i < n; i++) {
+        ret->uuid[i] = json_string_value(json_array_get(list, i));
+        if (!is_uuid(ret->uuid[i]))
+            return err_set(err, EINVAL, "gate: devices[%zu] is no UUID", i);
+    }
+    ret->nuuids = (uint32_t) n;
+    return 0;
+}
+
+/* A state that is not known cannot be kept: rather no start. */
+static int read_gate(const json_t *task, struct order *o, struct err *err)
+{
+    const json_t *gate = json_object_get(task, "gate");
+    const char *state = json_get_str(gate, "state", "active");
+    const char *lost = json_get_str(gate, "lost", "wait");
+
+    if (!gate)
+        return 0;
+    if (!json_is_object(gate))
+        return err_set(err, EINVAL, "gate must be an object");
+    if (!gate_state_parse(state, &o->gate.state))
+        return err_set(err, EINVAL, "gate: '%.20s' is no state", state);
+    o->gate.go = strcmp(lost, "go") == 0;
+    if (!o->gate.go && strcmp(lost, "wait") != 0)
+        return err_set(err, EINVAL, "gate: lost must be wait or go");
+    o->gate.memory = json_get_u64(gate, "memory", 0);
+    o->gate.context = json_get_u64(gate, "context", CONTEXT_BYTES);
+    o->gate.given = true;
+    return read_uuids(gate, &o->gate, err);
+}
+
+static int read_nodes(const json_t *task, struct order *o, struct err *err)
+{
+    static const char *const words[] = {
+        [ORDER_NODES_OPEN] = "open", [ORDER_NODES_LEASED] = "leased",
+        [ORDER_NODES_ACTIVE] = "active",
+    };
+    const char *word = json_get_str(task, "nodes", "open");
+
+    for (size_t i = 0; i < array_size(words); i++)
+        if (strcmp(word, words[i]) == 0) {
+            o->nodes = (enum order_nodes) i;
+            return 0;
+        }
+    return err_set(err, EINVAL, "nodes must be open, leased or active");
+}
+
 static uint32_t u32(const json_t *task, const char *key, uint32_t fallback)
 {
     uint64_t v = json_get_u64(task, key, fallback);
@@ -130,6 +197,10 @@ int order_read(json_t *task, struct order *ret, struct err *err)
         rc = read_user(task, &o, err);
     if (rc >= 0)
         rc = read_devices(task, &o, err);
+    if (rc >= 0)
+        rc = read_gate(task, &o, err);
+    if (rc >= 0)
+        rc = read_nodes(task, &o, err);
     if (rc < 0) {
         order_clear(&o);
         return rc;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "engine/wire.h"
+#include "gate/gate.h"
 
 struct err;
 
@@ -28,6 +29,22 @@ void lease_id_name(const struct lease_id *id, char *buf, size_t size);
 /* "3.0.2.1": the same within its workload, as part of a file's name. */
 void lease_id_file(const struct lease_id *id, char *buf, size_t size);
 
+/* What the gate is to tell the task's processes; see gate/gate.h. */
+struct order_gate {
+    bool given;                        /* the order has one */
+    enum gate_state state;             /* to start with */
+    bool go;                           /* on without a runner; else wait */
+    uint64_t memory;                   /* on each device; 0: no limit */
+    uint64_t context;                  /* beyond that, for each process */
+    uint32_t nuuids;
+    const char *uuid[GATE_DEVICES];    /* none: as the driver counts them */
+};
+
+/* Which device nodes it can open: all, those of its devices, or those while its
+ * gate is open.
+ */
+enum order_nodes { ORDER_NODES_OPEN, ORDER_NODES_LEASED, ORDER_NODES_ACTIVE };
+
 struct order {
     json_t *task;                      /* owned */
     const char *name, *workload, *tenant;
@@ -45,6 +62,8 @@ struct order {
     uint32_t ndevices;
     uint32_t devices[ORDER_DEVICES_MAX];
     bool simulated;
+    struct order_gate gate;
+    enum order_nodes nodes;
     const char *rendezvous;            /* or NULL */
 };
 

@@ -34,6 +34,13 @@ static const struct {
     { "{\"run\":\"a\",\"user\":{\"uid\":-1,\"gid\":1}}", "uid" },
     { "{\"run\":\"a\",\"devices\":[-1]}", "devices[0]" },
     { "{\"run\":\"a\",\"devices\":[0,\"1\"]}", "devices[1]" },
+    { "{\"run\":\"a\",\"nodes\":\"shut\"}", "leased or active" },
+    { "{\"run\":\"a\",\"gate\":[]}", "gate" },
+    { "{\"run\":\"a\",\"gate\":{\"state\":\"ajar\"}}", "ajar" },
+    { "{\"run\":\"a\",\"gate\":{\"lost\":\"sleep\"}}", "wait or go" },
+    { "{\"run\":\"a\",\"gate\":{\"devices\":[\"0\"]}}", "devices[0]" },
+    { "{\"run\":\"a\",\"gate\":{\"devices\":[\"GPU-1\\n2\"]}}",
+      "devices[0]" },
 };
 
 static void test_bad(void)
@@ -74,12 +81,33 @@ static void test_good(void)
     ok(o.cpus_milli == 1500 && o.memory == 4096 && o.ranks == 4 &&
        o.rank == 3 && o.log_bytes == 9 && o.attempt == 2, "numbers");
     ok(o.ndevices == 2 && o.devices[0] == 7 && o.devices[1] == 2 &&
-       o.simulated, "devices");
+       o.simulated && !o.gate.given, "devices");
     order_clear(&o);
     ok(!o.argv && !o.task, "cleared");
     ok(read_text("{\"run\":\"true\"}", &o, &err) == 0 && o.run &&
        !o.has_user && o.ranks == 1 && o.attempt == 1 && !o.dir,
        "the least there can be");
+    order_clear(&o);
+}
+
+static void test_gate(void)
+{
+    struct order o = { 0 };
+
+    ok(read_text("{\"run\":\"a\",\"gate\":{\"later\":1}}", &o, NULL) == 0 &&
+       o.gate.given && o.gate.state == GATE_ACTIVE && !o.gate.go &&
+       o.gate.memory == 0 && o.gate.nuuids == 0 &&
+       o.gate.context == 1 << 30 && o.nodes == ORDER_NODES_OPEN,
+       "a gate: open and strict unless it says more");
+    order_clear(&o);
+    ok(read_text("{\"run\":\"a\",\"nodes\":\"active\","
+                 "\"gate\":{\"state\":\"staged\",\"context\":7,"
+                 "\"memory\":1024,\"lost\":\"go\","
+                 "\"devices\":[\"GPU-0a\",\"GPU-0b\"]}}", &o, NULL) == 0 &&
+       o.gate.state == GATE_STAGED && o.gate.go && o.gate.memory == 1024 &&
+       o.gate.context == 7 && o.nodes == ORDER_NODES_ACTIVE &&
+       o.gate.nuuids == 2 && !strcmp(o.gate.uuid[1], "GPU-0b"),
+       "a whole one");
     order_clear(&o);
 }
 
@@ -102,6 +130,7 @@ int main(void)
 {
     test_bad();
     test_good();
+    test_gate();
     test_names();
     return tap_done();
 }

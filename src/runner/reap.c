@@ -16,8 +16,7 @@
 
 enum { CHILDREN_MAX = 16 * 1024 * 1024, ENVIRON_MAX = 8 * 1024 * 1024 };
 
-/* 0: there is none, or no such process; -errno: could not look. */
-static pid_t parent_of(pid_t pid)
+pid_t reap_parent(pid_t pid)
 {
     autofree char *stat = NULL;
     char path[64];
@@ -68,7 +67,7 @@ static unsigned kill_one(pid_t pid, const struct children *c)
 static unsigned visit_child(pid_t pid, void *arg)
 {
     const struct children *c = arg;
-    pid_t parent = parent_of(pid);
+    pid_t parent = reap_parent(pid);
 
     return parent < 0 ? 1 : parent == c->self ? kill_one(pid, c) : 0;
 }

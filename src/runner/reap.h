@@ -13,6 +13,9 @@
 typedef bool (*reap_spare_f)(pid_t pid, void *arg);
 unsigned reap_children(reap_spare_f spare, void *arg);
 
+/* 0: it has none that we see, or is not there; -errno: could not look. */
+pid_t reap_parent(pid_t pid);
+
 /* Kill every process, of anybody's, whose environment says that it belongs to
  * this block (task.h) and to a lease ("w12/3.0#2@1") for which `match` says
  * yes; one walk over all processes.  For what no living process of ours is the

@@ -96,6 +96,17 @@ int record_add_stop(int fd, const char *command, struct err *err)
     return add(fd, j, err);
 }
 
+int record_add_moved(int fd, bool off, const char *devices, struct err *err)
+{
+    autojson json_t *j = json_object();
+    json_t *o = json_object();
+
+    json_put_bool(o, "off", off);
+    json_put_str(o, "devices", devices);
+    json_put(j, "moved", o);
+    return add(fd, j, err);
+}
+
 int record_add_report(int fd, const struct report *r, struct err *err)
 {
     autojson json_t *j = json_object();
@@ -123,6 +134,15 @@ static void take_started(const json_t *o, struct record *rec)
     };
 }
 
+static void take_moved(const json_t *o, struct record *rec)
+{
+    const char *devices = json_get_str(o, "devices", NULL);
+
+    rec->off = json_get_bool(o, "off", false);
+    free(rec->devices);
+    rec->devices = devices ? mem_str(devices) : NULL;
+}
+
 static void take_report(const json_t *o, struct record *rec)
 {
     rec->has_report = true;
@@ -148,6 +168,8 @@ static void take_fact(const char *line, size_t len, struct record *rec)
         rec->claimed = true;
     if ((o = json_object_get(j, "started")))
         take_started(o, rec);
+    if ((o = json_object_get(j, "moved")))
+        take_moved(o, rec);
     if ((o = json_object_get(j, "exit")))
         take_report(o, rec);
     if (json_get_str(j, "stop", NULL)) {
@@ -244,6 +266,7 @@ int record_read_order(const struct records *r, const struct lease_id *id,
 void record_clear(struct record *rec)
 {
     free(rec->stop);
+    free(rec->devices);
     *rec = (struct record) { 0 };
 }
 

@@ -15,6 +15,8 @@ struct err;
  *                              forks the keeper
  *   {"started": {...}}         by the keeper, once the task is there
  *   {"stop": "COMMAND"}        by the runner: the checkpoint command to run
+ *   {"moved": {off, devices?}} by the runner: before it is taken off its devices,
+ *                              and after it was brought back, where to
  *   {"exit": {...}}            the report: by the keeper after the last process
  *                              is gone, by the runner for what never started
  *                              or was lost
@@ -43,6 +45,8 @@ struct record {
     struct started started;
     struct report report;
     char *stop;                /* owned; NULL: no command */
+    bool off;                  /* it may be off its devices */
+    char *devices;             /* owned; NULL: as the order says */
 };
 
 struct records {
@@ -84,4 +88,5 @@ int record_read_fd(int fd, struct record *ret, struct err *err);
 int record_add_claimed(int fd, struct err *err);
 int record_add_started(int fd, const struct started *s, struct err *err);
 int record_add_stop(int fd, const char *command, struct err *err);
+int record_add_moved(int fd, bool off, const char *devices, struct err *err);
 int record_add_report(int fd, const struct report *r, struct err *err);

@@ -157,6 +157,8 @@ static void forget(struct held *h)
 {
     struct err err = { 0 };
 
+    if (h->behind)
+        gatepost_forget(&h->runner->gates, &h->id);
     if (record_retire(&h->runner->records, &h->id, &err) < 0)
         log_say(LOG_ERROR, "record stays", "lease", h->name, "why",
                 err.text, NULL);
@@ -210,6 +212,24 @@ static void on_ack(struct runner *r, const struct wire_msg *m)
         forget(h);
 }
 
+/* One that has not started yet starts as its order says; what home wants else
+ * it says again when it hears that it runs.  The gate of one that is off its
+ * devices is not opened before it is back.
+ */
+static void on_gate(struct runner *r, const struct wire_msg *m)
+{
+    struct held *h = find(r, m);
+
+    if (!h || !h->gate)
+        return;
+    if (h->where == MOVE_ON && !h->move)
+        behind_set(h, m->gate);
+    else if (strcmp(m->gate, "active") == 0)
+        move_resume(h, NULL);
+    else
+        behind_look(h);
+}
+
 static void on_drop(struct runner *r, const struct wire_msg *m)
 {
     struct err err = { 0 };
@@ -231,6 +251,22 @@ static void on_welcome(struct runner *r)
             send_ended(h);
     said_tell_all(r);
     runner_tell_soon(r);
+    telemetry_start(r);
+    health_start(r);
+}
+
+static void on_move(struct runner *r, const struct wire_msg *m)
+{
+    struct held *h = find(r, m);
+
+    if (!h)
+        unknown(r, m);
+    else if (h->state == HELD_ENDED)
+        send_ended(h);
+    else if (m->kind == WIRE_SUSPEND)
+        move_suspend(h, m);
+    else
+        move_resume(h, m->devices);
 }
 
 static void on_message(const struct wire_msg *m, void *arg)
@@ -254,6 +290,13 @@ static void on_message(const struct wire_msg *m, void *arg)
     case WIRE_ACK:
         on_ack(r, m);
         break;
+    case WIRE_GATE:
+        on_gate(r, m);
+        break;
+    case WIRE_SUSPEND:
+    case WIRE_RESUME:
+        on_move(r, m);
+        break;
     case WIRE_DROP:
         on_drop(r, m);
         break;
@@ -271,6 +314,10 @@ static void on_message(const struct wire_msg *m, void *arg)
     case WIRE_CLAIM:
     case WIRE_STARTED:
     case WIRE_PROGRESS:
+    case WIRE_ACTIVITY:
+    case WIRE_MOVED:
+    case WIRE_TELEMETRY:
+    case WIRE_HEALTH:
     case WIRE_ENDED:
     case WIRE_PONG:
     case WIRE_KIND_COUNT:
@@ -319,8 +366,11 @@ static void on_up(void *arg)
     while ((h = map_next(r->held, &pos, NULL))) {
         struct wire_lease *l = &m.leases[m.nleases++];
 
-        *l = (struct wire_lease) { h->id.key, h->id.gen, h->id.epoch, "" };
+        *l = (struct wire_lease) { .key = h->id.key, .gen = h->id.gen,
+                                   .epoch = h->id.epoch };
         (void) snprintf(l->state, sizeof l->state, "%s", state_text(h));
+        (void) snprintf(l->gate, sizeof l->gate, "%s", behind_state(h));
+        h->seen_told = false;
         h->asked = false;
         h->told = false;
         h->said_at_ms = 0;
@@ -480,6 +530,8 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = said_open(r, err);
     if (rc == 0)
+        behind_init(r);
+    if (rc == 0)
         rc = check_boot(r, err);
     if (rc == 0)
         rc = find_leases(r, err);
@@ -495,6 +547,9 @@ static void clear(struct runner *r)
     said_close(r);
     for (pos = 0; (h = map_next(r->held, &pos, NULL)); pos = 0)
         held_free(h);
+    behind_clear(r);
+    telemetry_stop(r);
+    health_stop(r);
     cgroup_close(&r->cgroup);
     records_close(&r->records);
     accounts_clear(&r->accounts);

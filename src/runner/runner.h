@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -15,6 +16,11 @@ struct runner_conf {
     const char *token_file;
     uint64_t log_bytes;        /* kept per lease when the order does not say */
     uint64_t idle_ms;          /* end when home was away that long */
+    const char *gate_lib;      /* libweir-gate.so; NULL: there is none */
+    const char *gate_dir;      /* or NULL: see behind.c */
+    const char *gpud;          /* socket of weir-gpud */
+    const char *devices_file;  /* as /proc/devices */
+    bool gate_simulated;       /* in front of simulated devices, too */
 };
 
 /* Until it is told to quit, or has nothing to do. */

@@ -51,12 +51,39 @@ static void env_put(struct env *e, const char *key, const char *fmt, ...)
     e->list[i] = mem_printf("%s=%s", key, value);
 }
 
+static const char *env_get(const struct env *e, const char *key)
+{
+    size_t len = strlen(key);
+
+    for (size_t i = 0; i < e->n; i++)
+        if (strncmp(e->list[i], key, len) == 0 && e->list[i][len] == '=')
+            return e->list[i] + len + 1;
+    return NULL;
+}
+
+/* In front of what the user has preloaded: who asks first is answered by us. */
+static void put_gate(struct env *e, const struct task *t)
+{
+    const char *own = env_get(e, "LD_PRELOAD");
+
+    if (!t->gate_lib)
+        return;
+    env_put(e, "LD_PRELOAD", "%s%s%s", t->gate_lib, own && *own ? ":" : "",
+            own ? own : "");
+    env_put(e, GATE_SOCKET_VAR, "%s", t->gate_socket);
+    env_put(e, GATE_WAIT_VAR, "%s", "");           /* for ever */
+}
+
+/* By name where the gate is told the names: numbers depend on who counts. */
 static void put_devices(struct env *e, const struct order *o)
 {
-    char list[ORDER_DEVICES_MAX * 6] = "";
+    char list[ORDER_DEVICES_MAX * 6 + GATE_DEVICES * 64] = "";
     size_t at = 0;
 
-    for (uint32_t i = 0; i < o->ndevices; i++)
+    for (uint32_t i = 0; i < o->gate.nuuids; i++)
+        at += (size_t) snprintf(list + at, sizeof list - at, "%s%s",
+                                i ? "," : "", o->gate.uuid[i]);
+    for (uint32_t i = 0; i < o->ndevices && !o->gate.nuuids; i++)
         at += (size_t) snprintf(list + at, sizeof list - at, "%s%" PRIu32,
                                 i ? "," : "", o->devices[i]);
     env_put(e, "CUDA_VISIBLE_DEVICES", "%s", list);
@@ -92,6 +119,7 @@ static char **make_env(const struct task *t)
     if (o->rendezvous)
         env_put(&e, "WEIR_RENDEZVOUS", "%s", o->rendezvous);
     put_devices(&e, o);
+    put_gate(&e, t);
     return e.list;
 }
 
@@ -182,6 +210,13 @@ static void become_user(struct task *t)
     }
 }
 
+/* The loader would go on without it, and say so in a line that nobody reads. */
+static void need_gate(struct task *t)
+{
+    if (t->gate_lib && access(t->gate_lib, R_OK) < 0)
+        give_up(t, 126, "preload the gate", t->gate_lib);
+}
+
 static void go_to_folder(struct task *t)
 {
     if (chdir(t->account->home) < 0 && chdir("/") < 0)
@@ -266,6 +301,7 @@ _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
     become_user(t);
     die_with(t->keeper);
     (void) umask(022);
+    need_gate(t);
     go_to_folder(t);
     set_stdio(t);
     reset_signals();

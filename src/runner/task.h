@@ -27,6 +27,8 @@ struct task {
                                 * on the machine that have the same lease */
     const struct cgroup *cgroup;
     const struct account *account;
+    const char *gate_lib;      /* libweir-gate.so; NULL: without the gate */
+    const char *gate_socket;
     char **env;                /* owned, NULL at its end */
     struct task_failure *failure;
     pid_t keeper;
