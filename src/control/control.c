@@ -209,6 +209,7 @@ static int engine_start(struct control *c, struct err *err)
         .home = home,
         .runner = runner,
         .devices = c->conf->devices,
+        .gpud = c->conf->gpud,
         .log_bytes = c->conf->log_bytes,
     };
     int rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
@@ -313,6 +314,8 @@ static void control_close(struct control *c)
     watch_remove(c->leave);
     watch_remove(c->again);
     json_decref(c->inventory);
+    json_decref(c->telemetry);
+    json_decref(c->strays);
     free(c->epochs);
     api_close(c->api);
     if (c->engine)

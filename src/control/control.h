@@ -19,7 +19,8 @@ struct control_conf {
     const char *socket;                /* of the API */
     const char *pool;                  /* name of the local pool: "local" */
     const char *engine;                /* "local" or "fake" */
-    const char *devices;               /* "none", "sim:4xH100-80GB" */
+    const char *devices;               /* "none", "auto", "sim:4xH100-80GB" */
+    const char *gpud;                  /* socket of weir-gpud; NULL: see engine.h */
     const char *const *labels;         /* "key=value", of this machine */
     size_t nlabels;
     const char *domain;                /* of the network; NULL: not told */

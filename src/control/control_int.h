@@ -52,7 +52,10 @@ struct control {
     struct effect *effects;            /* in order of seq: a queue [first, count) */
     size_t first, count, room;
 
-    struct map *held;                  /* lease key -> struct held: what runners were told or told us */
+    struct map *held;                  /* lease key -> struct held: what runners
+                                          were told or told us */
+    struct map *stages;                /* lease key -> struct staged: what
+                                          stands ready; see staged.c */
     struct map *tokens;                /* block id -> its token */
 
     uint64_t first_epoch;              /* of a new store in a used folder; else 0 */
@@ -60,6 +63,11 @@ struct control {
     size_t nepochs;
 
     struct watch *flush, *wake, *probe, *leave, *again;
+    struct watch *aging;               /* staged.c */
+    struct watch *moving;              /* moving.c */
+    struct watch *idling;              /* idle.c */
+    json_t *telemetry;                 /* telemetry.c; block id -> {at, devices} */
+    json_t *strays;                    /* stray.c; block id -> {what: evidence} */
     json_t *inventory;                 /* refused for now: what runs there holds more */
     struct watch *trim, *sweep;        /* retention.c */
     json_t *logs;                      /* workloads whose logs are looked at */
@@ -100,16 +108,42 @@ void journal_close(struct control *c);
 
 /* leases.c, settle.c: what runners are told and what they tell. */
 void leases_act(struct control *c, const struct effect *f);
+/* After the last of those that wait: everything that is known is durable. */
+void leases_swept(struct control *c);
 int leases_open(struct control *c, struct err *err);
 void leases_close(struct control *c);
+
+/* telemetry.c: how devices are. */
+void telemetry_take(struct control *c, const char *block,
+                    const struct wire_msg *m);
+const json_t *telemetry_find(const char *block, const char *uuid, void *arg);
+
+/* stray.c: who uses them otherwise than a lease says. */
+void stray_take(struct control *c, const char *block,
+                const struct wire_msg *m);
+const json_t *stray_find(const char *block, void *arg);
+
+/* idle.c: what is known of its use of its devices; see service.h. */
+json_t *idle_find(const struct task *t, void *arg);
+
+/* health.c: what is the matter with them, into the journal. */
+void health_take(struct control *c, const char *block,
+                 const struct wire_msg *m);
 
 /* blocks.c: what the engine says. */
 void blocks_up(const char *block, const char *token, const json_t *inventory,
                void *arg);
 void blocks_lost(const char *block, const char *why, void *arg);
 
-/* order.c */
-json_t *order_json(const struct control *c, const struct lease *l);
+/* order.c: one rank of an attempt, or of one that is staged. */
+struct order_of {
+    const struct task *task;
+    const struct grant *grant;
+    const struct block *block;
+    uint32_t ranks, rank, gen;
+    bool staged;
+};
+json_t *order_json(const struct control *c, const struct order_of *f);
 
 /* retention.c: old history and its logs. */
 void retention_start(struct control *c);

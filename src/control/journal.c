@@ -196,6 +196,7 @@ void journal_durable(uint64_t seq, void *arg)
         if (f.type == EVENT_SUBMITTED)
             give_back(c, &f);
     }
+    leases_swept(c);
     if (c->api)
         api_durable(c->api, seq);
 }

@@ -20,12 +20,16 @@
  *   the world says    the runner says      then
  *   planned           anything or nothing  order (again)
  *   active            new                  grant (again): it never started it
- *   active            nothing              ended, lost
+ *   active, moving,   nothing              ended, lost
+ *     suspended
  *   ending            something            stop (again)
  *   ending            nothing              ended
  *   nothing           new                  grant refused
  *   nothing           claimed, running     stop
  *   nothing           ended                acknowledged: nobody asks for it
+ *
+ * (For what stands ready before it is planned see staged.c, for what leaves its
+ * devices and comes back moving.c.)
  *
  * A generation that a runner was never told about is ended here: no process
  * of it ever was.
@@ -51,8 +55,10 @@ struct held *held_set(struct control *c, const struct lease_key *k,
         lease_key_print(k, key, sizeof key);
         (void) map_set(c->held, key, h);
     }
-    if (h->gen != gen)
+    if (h->gen != gen) {
         h->said_ms = 0;
+        memset(&h->use, 0, sizeof h->use);
+    }
     h->gen = gen;
     h->epoch = epoch;
     h->unstarted = false;
@@ -184,17 +190,19 @@ void leases_order(struct control *c, struct lease *l)
 {
     struct lease_key k = leases_key(l);
     struct wire_msg m = { .kind = WIRE_ORDER, .key = k, .gen = l->gen };
+    const struct order_of of = { l->task, &l->grant, l->block, l->task->ranks,
+                                 l->rank, l->gen, false };
     struct err err = { 0 };
     struct held *h;
     int rc;
 
-    if (!home_connected(c->home, l->block->id))
+    if (!home_connected(c->home, l->block->id) || !staged_planned(c, l))
         return;
     h = held_get(c, &k);
     if (!h || h->gen != l->gen)
         h = held_set(c, &k, l->gen, world_epoch(c->world));
     m.epoch = h->epoch;
-    m.task = order_json(c, l);
+    m.task = order_json(c, &of);
     rc = home_send(c->home, l->block->id, &m, &err);
     if (rc == -ENOBUFS)
         held_del(c, &k);               /* not told: leases_drained does */
@@ -263,6 +271,14 @@ static void act_stopping(struct control *c, const struct effect *f)
         leases_stop(c, &t->leases[i]);
 }
 
+static void act_moving(struct control *c, const struct effect *f)
+{
+    const struct task *t = effect_task(c, f);
+
+    if (t)
+        moving_act(c, t);
+}
+
 /* A report is acknowledged.  An end that the world decided by itself (a
  * released workload's, a lost block's) leaves a runner with something that
  * nobody wants any more.
@@ -291,14 +307,22 @@ void leases_act(struct control *c, const struct effect *f)
     case EVENT_PLANNED:
         act_planned(c, f);
         break;
+    case EVENT_STAGED:
+        staged_order(c, f);
+        break;
     case EVENT_STOPPING:
         act_stopping(c, f);
+        break;
+    case EVENT_SUSPENDING:
+    case EVENT_RESUMING:
+        act_moving(c, f);
         break;
     case EVENT_CLAIMED:
         h = held_get(c, &k);
         if (h && h->gen == f->gen) {
             h->unstarted = false;
             leases_say_short(c, f->block, WIRE_GRANT, &k, f->gen, h->epoch, true);
+            staged_open(c, f->block, &k, f->gen);
         }
         break;
     case EVENT_LEASE_ENDED:
@@ -311,6 +335,12 @@ void leases_act(struct control *c, const struct effect *f)
     default:
         break;
     }
+}
+
+void leases_swept(struct control *c)
+{
+    if (c->home)
+        staged_sweep(c);
 }
 
 static void order_again(struct control *c, struct lease *l, const void *arg)
@@ -341,6 +371,7 @@ static void forget(struct control *c, struct lease *l, const void *arg)
 static void on_gone(const char *block, void *arg)
 {
     leases_each(arg, block, forget, NULL);
+    staged_gone(arg, block);
     log_say(LOG_WARN, "a runner went away", "block", block, NULL);
 }
 
@@ -367,6 +398,9 @@ int leases_open(struct control *c, struct err *err)
     autofree char *path = mem_printf("%s/home.sock", c->conf->state_dir);
 
     held_clear(c);
+    staged_clear(c);
+    idle_close(c);
+    c->stages = map_new();
     return home_open(c->loop, path, &ops, c, &c->home, err);
 }
 
@@ -375,5 +409,8 @@ void leases_close(struct control *c)
     struct home *h = take(c->home);
 
     home_close(h);
+    moving_clear(c);
     held_clear(c);
+    staged_clear(c);
+    idle_close(c);
 }

@@ -1,263 +1,6 @@
-#include "control/leases.h"
+#include "control/bed.h"
 
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/json.h"
-#include "base/loop.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "base/tap.h"
-#include "engine/home.h"
-#include "spec/doc.h"
-#include "store/store.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* Leases against a runner that is played here: the world, the journal and the
- * store are the real ones, home is not.
- */
-enum { SAID_MAX = 256, TURNS = 3000, ROOM_ENOUGH = 1000, ALL_RANKS = -1 };
-
-static struct {
-    const struct home_ops *ops;
-    void *arg;
-    bool here;                         /* the runner */
-    unsigned room;                     /* for so many orders */
-    int long_rank;                     /* whose order is no frame; -2: none's */
-    struct wire_msg said[SAID_MAX];    /* without what they own */
-    unsigned nsaid;
-} home;
-
-int home_open(struct loop *l, const char *path, const struct home_ops *ops,
-              void *arg, struct home **ret, struct err *err)
-{
-    (void) l;
-    (void) path;
-    (void) err;
-    home.ops = ops;
-    home.arg = arg;
-    *ret = (struct home *) &home;
-    return 0;
-}
-
-void home_close(struct home *h)
-{
-    (void) h;
-}
-
-bool home_connected(const struct home *h, const char *block)
-{
-    (void) h;
-    return home.here && strcmp(block, CONTROL_BLOCK) == 0;
-}
-
-int home_send(struct home *h, const char *block, const struct wire_msg *m,
-              struct err *err)
-{
-    if (!home_connected(h, block))
-        return err_set(err, ENOTCONN, "not here");
-    if (m->kind == WIRE_ORDER) {
-        if (home.long_rank == ALL_RANKS ||
-            home.long_rank == (int) m->key.rank)
-            return err_set(err, EMSGSIZE, "a message of too many bytes");
-        if (home.room == 0)
-            return err_set(err, ENOBUFS, "no room");
-        home.room--;
-    }
-    if (home.nsaid < SAID_MAX) {
-        home.said[home.nsaid] = *m;
-        home.said[home.nsaid].task = NULL;
-        home.said[home.nsaid++].command = NULL;
-    }
-    return 0;
-}
-
-/* How often this was said to a rank (or ALL_RANKS) of a workload. */
-static unsigned said(enum wire_kind kind, uint64_t workload, int rank)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < home.nsaid; i++) {
-        const struct wire_msg *m = &home.said[i];
-
-        n += m->kind == kind && m->key.workload == workload &&
-             (rank == ALL_RANKS || (int) m->key.rank == rank);
-    }
-    return n;
-}
-
-/* ---- a control plane without engine and API ---- */
-
-static char dir[] = "/tmp/weir-leases-XXXXXX";
-static const struct control_conf conf = { .state_dir = dir, .engine = "fake" };
-
-/* Everything that was wanted is durable and has had its effect. */
-static void settle(struct control *c)
-{
-    (void) loop_turn(c->loop, 0, NULL);
-    for (int i = 0; i < TURNS && (c->flush || c->first != c->count); i++)
-        (void) loop_turn(c->loop, 10, NULL);
-}
-
-static void open_control(struct control *c)
-{
-    autofree char *db = mem_printf("%s/weir.db", dir);
-    struct store_conf store = { .path = db };
-    struct err err = { 0 };
-
-    *c = (struct control) { .conf = &conf, .lock = -1, .held = map_new(),
-                            .tokens = map_new() };
-    memset(&home, 0, sizeof home);
-    home.room = ROOM_ENOUGH;
-    home.long_rank = -2;
-    c->world = world_new();
-    c->wall_base = clock_wall_ms();
-    c->mono_base = clock_mono_ms();
-    if (loop_open(&c->loop, &err) < 0 ||
-        store_open(&store, &c->store, &err) < 0 ||
-        store_load(c->store, c->world, &err) < 0 ||
-        store_attach(c->store, c->loop, journal_durable, journal_failed, c,
-                     &err) < 0 ||
-        leases_open(c, &err) < 0 || control_begin(c, &err) < 0)
-        ok(false, "a control plane: %s", err.text);
-    world_hold(c->world, true);
-    settle(c);
-}
-
-static void close_control(struct control *c)
-{
-    const char *key;
-    size_t pos = 0;
-    void *v;
-
-    journal_close(c);
-    watch_remove(c->again);
-    json_decref(c->inventory);
-    leases_close(c);
-    store_close(c->store);
-    world_free(c->world);
-    while ((v = map_next(c->tokens, &pos, &key)))
-        free(v);
-    map_free(c->tokens);
-    map_free(c->held);
-    loop_close(c->loop);
-}
-
-/* A store of its own for each test. */
-static void begin(struct control *c)
-{
-    (void) fs_remove_tree(dir, NULL);
-    (void) mkdir(dir, 0700);
-    open_control(c);
-}
-
-static void block_up(struct control *c, unsigned devices)
-{
-    autojson json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:I, s:b, s:[]}",
-        "pool", "local", "engine", "local", "node", "here", "cpus_milli",
-        64000, "memory", (json_int_t) 1 << 36, "simulated", 1, "devices");
-
-    for (unsigned i = 0; i < devices; i++)
-        json_array_append_new(json_object_get(j, "devices"),
-                              json_pack("{s:s, s:I}", "model", "H100",
-                                        "memory", (json_int_t) 1 << 36));
-    blocks_up(CONTROL_BLOCK, "token", j, c);
-    settle(c);
-}
-
-static void hello(struct control *c)
-{
-    struct wire_msg m = { .kind = WIRE_HELLO, .v = WIRE_VERSION };
-
-    home.here = true;
-    home.ops->message(CONTROL_BLOCK, &m, c);
-    settle(c);
-}
-
-/* The same, and a block with its runner. */
-static void begin_up(struct control *c, unsigned devices)
-{
-    begin(c);
-    block_up(c, devices);
-    hello(c);
-}
-
-static uint64_t submit(struct control *c, unsigned ranks, unsigned gpus)
-{
-    autofree char *text = mem_printf(
-        "{weir: 1, kind: job, name: j, run: 'true', cpus: 1, ranks: %u, "
-        "gpus: %u}", ranks, gpus);
-    struct doc_problems problems = { 0 };
-    struct err err = { 0 };
-    struct event e;
-    uint64_t id = world_next_workload(c->world);
-
-    event_init(&e, EVENT_SUBMITTED);
-    e.workload = id;
-    (void) snprintf(e.tenant, sizeof e.tenant, "default");
-    if (doc_read(text, strlen(text), NULL, 0, 0, &e.spec, &problems) < 0)
-        ok(false, "a document: %s", problems.items[0].text);
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        ok(false, "submitted: %s", err.text);
-    doc_problems_free(&problems);
-    settle(c);
-    return id;
-}
-
-static void report(struct control *c, enum wire_kind kind, uint64_t workload,
-                   unsigned rank, const char *cause)
-{
-    struct wire_msg m = { .kind = kind, .key = { workload, 0, rank },
-                          .gen = 1, .epoch = world_epoch(c->world),
-                          .started_ms = 1, .ended_ms = 2 };
-
-    (void) snprintf(m.cause, sizeof m.cause, "%s", cause);
-    home.ops->message(CONTROL_BLOCK, &m, c);
-    settle(c);
-}
-
-/* What the store says of the only task of an ended workload. */
-struct told {
-    char outcome[16], cause[16];
-    int status;
-};
-
-static int on_task(uint64_t index, const char *body, size_t len, void *arg)
-{
-    autojson json_t *j = NULL;
-    struct told *t = arg;
-
-    (void) index;
-    if (json_read(body, len, len, &j, NULL) < 0)
-        return -EINVAL;
-    (void) snprintf(t->outcome, sizeof t->outcome, "%s",
-                    json_get_str(j, "outcome", ""));
-    (void) snprintf(t->cause, sizeof t->cause, "%s",
-                    json_get_str(j, "cause", ""));
-    t->status = (int) json_integer_value(json_object_get(j, "status"));
-    return 0;
-}
-
-static struct told task_of(struct control *c, uint64_t workload)
-{
-    struct told t = { .outcome = "none" };
-    struct err err = { 0 };
-
-    if (store_tasks(c->store, workload, 0, 1, on_task, &t, &err) < 0)
-        ok(false, "a task's row: %s", err.text);
-    return t;
-}
-
-static bool no_leases(const struct control *c)
-{
-    const struct block *b = world_block(c->world, CONTROL_BLOCK);
-
-    return b && !b->leases && b->cpu_free == b->cpu_milli;
-}
+/* Leases against a runner that is played (bed.h). */
 
 /* ---- orders without room ---- */
 
@@ -444,6 +187,243 @@ static void test_held(void)
     close_control(&c);
 }
 
+/* ---- what stands ready ---- */
+
+static const struct wire_msg *last_said(enum wire_kind kind, uint64_t workload)
+{
+    for (unsigned i = home.nsaid; i-- > 0;)
+        if (home.said[i].kind == kind &&
+            home.said[i].key.workload == workload)
+            return &home.said[i];
+    return NULL;
+}
+
+static const struct lease *lease_of(const struct control *c, uint64_t workload)
+{
+    return leases_find(c, &(struct lease_key) { workload, 0, 0 }, 1);
+}
+
+/* As the plan would decide; on device 0.  Durable once settled. */
+static void stage_soon(struct control *c, uint64_t workload)
+{
+    struct err err = { 0 };
+    struct event e;
+
+    event_init(&e, EVENT_STAGED);
+    e.workload = workload;
+    e.gen = 1;
+    e.ngrants = 1;
+    e.grants = mem_new(sizeof *e.grants);
+    *e.grants = (struct grant) { .block = CONTROL_BLOCK, .ndevices = 1,
+                                 .milli = 1000 };
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        ok(false, "staged: %s", err.text);
+}
+
+/* One holds the devices, the next stands ready; returns the latter. */
+static uint64_t begin_staged(struct control *c, unsigned devices)
+{
+    uint64_t id = 0;
+
+    stages = true;
+    begin_up(c, devices);
+    for (unsigned i = 0; i < devices; i++) {
+        id = submit(c, 1, 1);
+        report(c, WIRE_CLAIM, id, 0, "");
+    }
+    id = submit(c, 1, 1);
+    stage_soon(c, id);
+    settle(c);
+    return id;
+}
+
+static void test_staged(void)
+{
+    struct control c;
+    uint64_t id = begin_staged(&c, 1);
+
+    ok(said(WIRE_ORDER, id, 0) == 1 && !lease_of(&c, id),
+       "ordered before it has a lease");
+    report(&c, WIRE_CLAIM, id, 0, "");
+    ok(last_said(WIRE_GRANT, id)->ok && !lease_of(&c, id), "and granted");
+    report(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 0, "an end waits for the lease");
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    ok(lease_of(&c, id) && lease_of(&c, id)->state == LEASE_ACTIVE &&
+       said(WIRE_ORDER, id, 0) == 2, "planned: claimed in its name");
+    ok(said(WIRE_GATE, id, 0) == 1 &&
+       !strcmp(last_said(WIRE_GATE, id)->gate, "active"), "its gate opens");
+    report(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 1 &&
+       !strcmp(task_of(&c, id).outcome, "succeeded"), "and it ends");
+    close_control(&c);
+
+    id = begin_staged(&c, 1);
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    ok(lease_of(&c, id)->state == LEASE_PLANNED && said(WIRE_GATE, id, 0) == 0,
+       "planned before it has claimed: it claims as ever");
+    ok(said(WIRE_ORDER, id, 0) == 2, "and is ordered again");
+    report(&c, WIRE_CLAIM, id, 0, "");
+    ok(lease_of(&c, id)->state == LEASE_ACTIVE && said(WIRE_GATE, id, 0) == 1,
+       "and its gate opens");
+    close_control(&c);
+
+    id = begin_staged(&c, 1);
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    report(&c, WIRE_ENDED, id, 0, "refused");
+    ok(said(WIRE_ACK, id, 0) == 1 && !lease_of(&c, id),
+       "planned and never started: an end like any other");
+    close_control(&c);
+}
+
+static void unstage_soon(struct control *c, uint64_t workload)
+{
+    struct err err = { 0 };
+    struct event e;
+
+    event_init(&e, EVENT_UNSTAGED);
+    e.workload = workload;
+    e.gen = 1;
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        ok(false, "unstaged: %s", err.text);
+}
+
+static void test_unstaged(void)
+{
+    struct control c;
+    uint64_t id = begin_staged(&c, 1);
+
+    report(&c, WIRE_CLAIM, id, 0, "");
+    unstage_soon(&c, id);
+    report_soon(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 0 && said(WIRE_STOP, id, 0) == 0,
+       "its end is kept until that is on disk");
+    settle(&c);
+    ok(said(WIRE_STOP, id, 0) == 1 && last_said(WIRE_STOP, id)->force,
+       "not wanted any more: stopped");
+    report(&c, WIRE_ENDED, id, 0, "signalled");
+    ok(said(WIRE_ACK, id, 0) == 1, "and its end is nobody's");
+    report(&c, WIRE_CLAIM, id, 0, "");
+    ok(!last_said(WIRE_GRANT, id)->ok, "its generation is never granted again");
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    ok(last_said(WIRE_ORDER, id)->gen == 2, "its attempt is another");
+    close_control(&c);
+
+    id = begin_staged(&c, 1);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    c.wall_base += 14 * 60 * 1000;
+    staged_age(&c);
+    settle(&c);
+    ok(said(WIRE_STOP, id, 0) == 0, "it may stand there for a while");
+    c.wall_base += 2 * 60 * 1000;
+    staged_age(&c);
+    settle(&c);
+    ok(said(WIRE_STOP, id, 0) == 1, "and not for ever");
+    close_control(&c);
+
+    id = begin_staged(&c, 2);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    ok(said(WIRE_STOP, id, 0) == 1 && said(WIRE_GATE, id, 0) == 0,
+       "planned with another device: stopped");
+    for (int i = 0; i < TURNS && said(WIRE_ORDER, id, 0) < 2; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    ok(last_said(WIRE_ORDER, id)->gen == 2, "and started anew");
+    close_control(&c);
+}
+
+static void say_hello(struct control *c, uint64_t id, const char *state,
+                      const char *gate)
+{
+    struct wire_lease l[2] = {
+        { .key = { id - 1, 0, 0 }, .gen = 1, .epoch = world_epoch(c->world),
+          .state = "running" },
+        { .key = { id, 0, 0 }, .gen = 1, .epoch = world_epoch(c->world) },
+    };
+    struct wire_msg m = { .kind = WIRE_HELLO, .v = WIRE_VERSION,
+                          .leases = l, .nleases = state ? 2 : 1 };
+
+    (void) snprintf(l[1].state, sizeof l[1].state, "%s", state ? state : "");
+    (void) snprintf(l[1].gate, sizeof l[1].gate, "%s", gate);
+    home.nsaid = 0;
+    home.here = true;
+    home.ops->message(CONTROL_BLOCK, &m, c);
+}
+
+static void hello_with(struct control *c, uint64_t id, const char *state,
+                       const char *gate)
+{
+    home.here = false;
+    home.ops->gone(CONTROL_BLOCK, c);
+    say_hello(c, id, state, gate);
+    settle(c);
+}
+
+static void test_staged_hello(void)
+{
+    struct wire_msg seen = { .kind = WIRE_ACTIVITY, .gen = 1,
+                             .gate = "staged" };
+    struct control c;
+    uint64_t id;
+
+    stages = true;
+    begin_up(&c, 1);
+    report(&c, WIRE_CLAIM, submit(&c, 1, 1), 0, "");
+    id = submit(&c, 1, 1);
+    home.here = false;
+    home.ops->gone(CONTROL_BLOCK, &c);
+    stage_soon(&c, id);
+    say_hello(&c, id, NULL, "");
+    ok(said(WIRE_ORDER, id, 0) == 0, "not on disk: nobody is told");
+    settle(&c);
+    ok(said(WIRE_ORDER, id, 0) == 1, "then it is ordered, once");
+    hello_with(&c, id, NULL, "");
+    ok(said(WIRE_ORDER, id, 0) == 1, "a runner that was not told is told");
+    hello_with(&c, id, "new", "");
+    ok(said(WIRE_GRANT, id, 0) == 1 && last_said(WIRE_GRANT, id)->ok &&
+       said(WIRE_ORDER, id, 0) == 0, "one that has not started it may");
+    hello_with(&c, id, "ended", "");
+    ok(said(WIRE_ACK, id, 0) == 0 && said(WIRE_STOP, id, 0) == 0,
+       "the end of one is kept");
+    hello_with(&c, id, "running", "staged");
+    ok(said(WIRE_STOP, id, 0) == 0 && said(WIRE_ORDER, id, 0) == 0,
+       "one that stands there is left alone");
+    home.here = false;
+    home.ops->gone(CONTROL_BLOCK, &c);
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    hello_with(&c, id, "running", "staged");
+    report(&c, WIRE_ENDED, id - 1, 0, "none");
+    ok(lease_of(&c, id)->state == LEASE_ACTIVE && said(WIRE_GATE, id, 0) == 1,
+       "and its gate opens when it is planned");
+    hello_with(&c, id, "running", "staged");
+    ok(said(WIRE_GATE, id, 0) == 1, "it is said again to a gate that is shut");
+    hello_with(&c, id, "running", "active");
+    ok(said(WIRE_GATE, id, 0) == 0, "and to no other");
+    seen.key.workload = id;
+    seen.epoch = world_epoch(c.world);
+    home.ops->message(CONTROL_BLOCK, &seen, &c);
+    ok(said(WIRE_GATE, id, 0) == 1, "nor one that shows later");
+    close_control(&c);
+}
+
+static void test_end_hello(void)
+{
+    struct control c;
+    uint64_t id = begin_staged(&c, 1);
+
+    report(&c, WIRE_CLAIM, id, 0, "");
+    home.here = false;
+    home.ops->gone(CONTROL_BLOCK, &c);
+    unstage_soon(&c, id);
+    say_hello(&c, id, "ended", "");
+    ok(said(WIRE_ACK, id, 0) == 0, "an end in a hello is kept as well");
+    settle(&c);
+    ok(said(WIRE_STOP, id, 0) == 1, "asked for when that is on disk");
+    report(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 1, "and forgotten then");
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -454,6 +434,10 @@ int main(void)
     test_long_late();
     test_changed();
     test_held();
+    test_staged();
+    test_unstaged();
+    test_staged_hello();
+    test_end_hello();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

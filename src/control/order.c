@@ -1,6 +1,7 @@
 #include "control/control_int.h"
 
 #include "base/json.h"
+#include "plan/policy.h"
 
 #include <stdio.h>
 
@@ -36,28 +37,68 @@ static json_t *user_json(const struct event_user *u)
     return o;
 }
 
-static void put_devices(json_t *o, const struct lease *l)
+static json_t *uuids_json(const struct order_of *f)
 {
-    const struct grant *g = &l->grant;
+    json_t *a = json_array();
+
+    for (uint32_t i = 0; i < f->grant->ndevices; i++) {
+        const char *uuid = f->block->devices[f->grant->device[i]].uuid;
+
+        if (uuid[0])
+            (void) json_array_append_new(a, json_string(uuid));
+    }
+    return a;
+}
+
+/* Real devices have a gate in front of them, and whatever is on a block that
+ * stages.  A share of a device is a share of its memory.
+ */
+static void put_gate(json_t *o, const struct control *c,
+                     const struct order_of *f, const struct device *d)
+{
+    json_t *gate, *uuids;
+
+    if ((d->simulated || f->block->simulated) && !f->block->stages)
+        return;
+    gate = json_object();
+    if (f->staged)
+        json_put_str(gate, "state", "staged");
+    if (f->grant->milli < 1000)
+        json_put_u64(gate, "memory", d->memory / 1000 * f->grant->milli);
+    json_put_u64(gate, "context",
+                 (uint64_t) world_policy(c->world)->context_mib << 20);
+    uuids = uuids_json(f);
+    if (json_array_size(uuids) == f->grant->ndevices)
+        json_put(gate, "devices", uuids);
+    else
+        json_decref(uuids);
+    json_put(o, "gate", gate);
+}
+
+static void put_devices(json_t *o, const struct control *c,
+                        const struct order_of *f)
+{
+    const struct grant *g = f->grant;
     json_t *a = json_array();
 
     for (uint32_t i = 0; i < g->ndevices; i++)
         json_array_append_new(a, json_integer(g->device[i]));
     json_put(o, "devices", a);
     json_put_u64(o, "share_milli", g->milli);
-    if (g->ndevices && l->block) {
-        const struct device *d = &l->block->devices[g->device[0]];
+    if (g->ndevices && f->block) {
+        const struct device *d = &f->block->devices[g->device[0]];
 
-        json_put_bool(o, "simulated", d->simulated || l->block->simulated);
+        json_put_bool(o, "simulated", d->simulated || f->block->simulated);
         json_put_str(o, "model", d->model);
+        put_gate(o, c, f, d);
     }
 }
 
 /* Ranks of one attempt meet here; another attempt gets another port. */
-static void put_rendezvous(json_t *o, const struct lease *l)
+static void put_rendezvous(json_t *o, const struct order_of *f)
 {
-    const struct task *t = l->task;
-    uint64_t mix = t->workload->id * 7919 + t->index * 31 + l->gen;
+    const struct task *t = f->task;
+    uint64_t mix = t->workload->id * 7919 + t->index * 31 + f->gen;
     char text[64];
 
     (void) snprintf(text, sizeof text, "127.0.0.1:%u",
@@ -65,9 +106,18 @@ static void put_rendezvous(json_t *o, const struct lease *l)
     json_put_str(o, "rendezvous", text);
 }
 
-json_t *order_json(const struct control *c, const struct lease *l)
+/* Of tasks that have no device, too. */
+static void put_nodes(json_t *o, const struct control *c)
 {
-    const struct task *t = l->task;
+    enum policy_nodes nodes = world_policy(c->world)->nodes;
+
+    if (nodes != NODES_OPEN)
+        json_put_str(o, "nodes", nodes == NODES_ACTIVE ? "active" : "leased");
+}
+
+json_t *order_json(const struct control *c, const struct order_of *f)
+{
+    const struct task *t = f->task;
     const struct spec_task *s = t->spec;
     json_t *o = json_object();
     char id[32];
@@ -86,12 +136,13 @@ json_t *order_json(const struct control *c, const struct lease *l)
     json_put(o, "user", user_json(&t->workload->user));
     json_put_u64(o, "cpus_milli", s->cpu_milli);
     json_put_u64(o, "memory", s->memory);
-    json_put_u64(o, "ranks", t->ranks);
-    json_put_u64(o, "rank", l->rank);
-    put_devices(o, l);
-    if (t->ranks > 1)
-        put_rendezvous(o, l);
+    json_put_u64(o, "ranks", f->ranks);
+    json_put_u64(o, "rank", f->rank);
+    put_devices(o, c, f);
+    put_nodes(o, c);
+    if (f->ranks > 1)
+        put_rendezvous(o, f);
     json_put_u64(o, "log_bytes", c->conf->log_bytes);
-    json_put_u64(o, "attempt", l->gen);
+    json_put_u64(o, "attempt", f->gen);
     return o;
 }

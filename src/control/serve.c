@@ -212,4 +212,7 @@ const struct service_ops control_service = {
     .trouble = serve_trouble,
     .stat = serve_stat,
     .single_user = serve_single_user,
+    .telemetry = telemetry_find,
+    .strays = stray_find,
+    .use = idle_find,
 };

@@ -18,6 +18,8 @@ static void on_claim(struct control *c, const char *block,
     struct err err = { 0 };
     struct event e;
 
+    if (staged_claim(c, block, m))
+        return;
     if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
         strcmp(l->block->id, block) != 0) {
         leases_say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
@@ -42,6 +44,8 @@ static void on_ended(struct control *c, const char *block,
     struct event e;
     int rc;
 
+    if (staged_ended(c, m))
+        return;
     if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
         leases_over(l)) {
         /* Journalled already, or of nobody's: the runner need not keep it. */
@@ -130,6 +134,51 @@ static bool settle_same(const struct control *c, const struct lease *l,
     return w->epoch == world_epoch(c->world) || lease_of_old(l);
 }
 
+/* It has its device, and its gate does not know. */
+static void say_open(struct control *c, const char *block,
+                     const struct lease_key *k, uint32_t gen, uint64_t epoch)
+{
+    struct wire_msg m = { .kind = WIRE_GATE, .key = *k, .gen = gen,
+                          .epoch = epoch, .gate = "active" };
+
+    leases_say(c, block, &m);
+}
+
+/* Information, but for a gate that is not as it should be: one that was not
+ * there yet when it was told.  What is not used is idle.c's.
+ */
+static void on_activity(struct control *c, const char *block,
+                        const struct wire_msg *m)
+{
+    const struct lease *l = leases_find(c, &m->key, m->gen);
+
+    if (!l || strcmp(l->block->id, block) != 0)
+        return;
+    idle_heard(c, l, m);
+    if (l->state == LEASE_ACTIVE && strcmp(m->gate, "staged") == 0 &&
+        !journal_pending(c, EVENT_CLAIMED, l))
+        say_open(c, block, &m->key, m->gen, m->epoch);
+}
+
+/* Claimed, and not told to end. */
+static void settle_begun(struct control *c, const struct lease *l,
+                         const struct wire_lease *w)
+{
+    struct lease_key k = leases_key(l);
+    bool claiming = journal_pending(c, EVENT_CLAIMED, l);
+
+    if (!w) {
+        leases_end(c, l, SPEC_CAUSE_LOST, 0);
+        return;
+    }
+    if (strcmp(w->state, "new") == 0 && !claiming)
+        leases_say_short(c, l->block->id, WIRE_GRANT, &k, l->gen, w->epoch,
+                         true);
+    if (strcmp(w->gate, "staged") == 0 && !claiming)
+        say_open(c, l->block->id, &k, w->gen, w->epoch);
+    moving_settle(c, l, w);
+}
+
 static void settle_lease(struct control *c, struct lease *l, const void *hello)
 {
     struct lease_key k = leases_key(l);
@@ -138,15 +187,11 @@ static void settle_lease(struct control *c, struct lease *l, const void *hello)
     if (l->state == LEASE_PLANNED) {
         if (!journal_pending(c, EVENT_PLANNED, l))
             leases_order(c, l);
-    } else if (l->state == LEASE_ACTIVE) {
-        if (!w)
-            leases_end(c, l, SPEC_CAUSE_LOST, 0);
-        else if (strcmp(w->state, "new") == 0 &&
-                 !journal_pending(c, EVENT_CLAIMED, l))
-            leases_say_short(c, l->block->id, WIRE_GRANT, &k, l->gen, w->epoch, true);
     } else if (l->state == LEASE_ENDING) {
         if (!journal_pending(c, EVENT_STOPPING, l))
             leases_stop(c, l);
+    } else if (!leases_over(l)) {
+        settle_begun(c, l, w);
     }
 }
 
@@ -162,13 +207,16 @@ static void on_hello(struct control *c, const char *block,
         struct lease *l = leases_find(c, &w->key, w->gen);
 
         if (l && !leases_over(l) && strcmp(l->block->id, block) == 0 &&
-            settle_same(c, l, w))
+            settle_same(c, l, w)) {
             held_set(c, &w->key, w->gen, w->epoch)->unstarted =
                 strcmp(w->state, "new") == 0;
-        else
+            if (w->gate[0])
+                (void) staged_hello(c, block, w, l);
+        } else if (l || !staged_hello(c, block, w, NULL))
             settle_stranger(c, block, w);
     }
     leases_each(c, block, settle_lease, m);
+    staged_settle(c, block);
     log_say(LOG_INFO, "a runner is here", "block", block, NULL);
     journal_soon(c);
 }
@@ -186,6 +234,19 @@ void settle_message(const char *block, const struct wire_msg *m, void *arg)
         break;
     case WIRE_PROGRESS:
         on_progress(c, block, m);
+        break;
+    case WIRE_ACTIVITY:
+        on_activity(c, block, m);
+        break;
+    case WIRE_TELEMETRY:
+        telemetry_take(c, block, m);
+        stray_take(c, block, m);
+        break;
+    case WIRE_HEALTH:
+        health_take(c, block, m);
+        break;
+    case WIRE_MOVED:
+        moving_moved(c, block, m);
         break;
     case WIRE_ENDED:
         on_ended(c, block, m);

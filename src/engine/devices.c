@@ -70,8 +70,9 @@ int devices_parse(const char *text, const char *kind, json_t **ret,
         return 0;
     }
     if (strncmp(text, kind, len) != 0 || text[len] != ':')
-        return err_set(err, EINVAL, "devices '%s': expected none or %s: and "
-                       "a list, as in %s:4xH100-80GB", text, kind, kind);
+        return err_set(err, EINVAL, "devices '%s': expected auto, none, or "
+                       "%s: and a list, as in %s:4xH100-80GB", text, kind,
+                       kind);
     while ((part = strsep(&rest, ","))) {
         int rc = add_part(list, part, err);
 

@@ -24,14 +24,16 @@ struct engine_conf {
                                         * it makes */
     const char *home;                  /* socket that runners dial */
     const char *runner;                /* path of weir-runner */
-    const char *devices;               /* "sim:4xH100-80GB", "none" */
+    const char *devices;               /* "auto", "sim:4xH100-80GB", "none" */
+    const char *gpud;                  /* socket of a weir-gpud that runs; NULL:
+                                        * the usual, or our own */
     uint64_t log_bytes;                /* kept per lease */
 };
 
 struct engine_events {
     /* A block is there (again): its id, its token, and its inventory in the
      * form of the event block.up: {pool, engine, node, cpus_milli, memory,
-     * limits, simulated, devices: [{model, memory}]}.
+     * limits, simulated, devices: [{model, memory, uuid?, lost?}]}.
      */
     void (*block_up)(const char *block, const char *token,
                      const json_t *inventory, void *arg);

@@ -17,7 +17,7 @@
  * member cannot be written and then not be read.
  */
 enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, STRING, LEASES, TASK,
-            SAID };
+            SAID, SAMPLE, HEALTH, STRAYS };
 
 struct field {
     const char *name;
@@ -27,8 +27,12 @@ struct field {
 };
 
 enum {
-    COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64,
+    COMMAND_MAX = 64 * 1024, SIGNAL_MAX = 64, DEVICES_MAX = 4096,
     SAID_MAX = 16, SAID_NAME = 31,     /* metrics, and bytes of a name */
+    SAMPLE_MAX = 64, SAMPLE_NUMBERS = 64, SAMPLE_NAME = 47,
+    RULES_MAX = 64, RULE_NAME = 31, RULE_WORD = 15, RULE_TEXT = 511,
+    EVIDENCE_MAX = 16,                 /* members, and numbers of one */
+    STRAY_WORD = 15, STRAY_KEY = 47,
 };
 
 #define AT(member) offsetof(struct wire_msg, member)
@@ -44,6 +48,7 @@ enum {
     X(LEASES_, "leases", LEASES, AT(leases), 0, 0) \
     X(OK, "ok", BOOL, AT(ok), 0, 0) \
     X(FORCE, "force", BOOL, AT(force), 0, 0) \
+    X(AWAKE, "awake", BOOL, AT(awake), 0, 0) \
     X(CAUSE, "cause", NAME, AT(cause), ROOM(cause)) \
     X(STATUS, "status", INT, AT(status), -SIGNAL_MAX, 255) \
     X(STARTED_AT, "at", U64, AT(started_ms), 0, INT64_MAX) \
@@ -51,12 +56,26 @@ enum {
     X(ENDED_, "ended", U64, AT(ended_ms), 0, INT64_MAX) \
     X(CPU, "cpu_ms", U64, AT(cpu_ms), 0, INT64_MAX) \
     X(RSS, "rss", U64, AT(rss_bytes), 0, INT64_MAX) \
+    X(GATE_, "gate", NAME, AT(gate), ROOM(gate)) \
+    X(WANTING, "wanting", U32, AT(wanting), 0, UINT32_MAX) \
+    X(INSIDE, "inside", U32, AT(inside), 0, UINT32_MAX) \
+    X(LAUNCHES, "launches", U64, AT(launches), 0, INT64_MAX) \
+    X(COPIES, "copies", U64, AT(copies), 0, INT64_MAX) \
+    X(SYNCS, "syncs", U64, AT(syncs), 0, INT64_MAX) \
+    X(OTHERS, "others", U64, AT(others), 0, INT64_MAX) \
+    X(USED, "used", U64, AT(used_bytes), 0, INT64_MAX) \
+    X(TOOK, "ms", U64, AT(took_ms), 0, INT64_MAX) \
+    X(REASON, "reason", NAME, AT(reason), ROOM(reason)) \
+    X(DEVICES, "devices", STRING, AT(devices), 0, DEVICES_MAX) \
     X(SIGNAL, "signal", INT, AT(signal), 0, SIGNAL_MAX) \
     X(GRACE, "grace_ms", U64, AT(grace_ms), 0, INT64_MAX) \
     X(COMMAND, "command", STRING, AT(command), 0, COMMAND_MAX) \
     X(TEXT_, "text", TEXT, AT(text), ROOM(text)) \
     X(TASK_, "task", TASK, AT(task), 0, 0) \
-    X(SAID_, "said", SAID, AT(said), 0, 0)
+    X(SAID_, "said", SAID, AT(said), 0, 0) \
+    X(SAMPLE_, "sample", SAMPLE, AT(sample), 0, 0) \
+    X(HEALTH_, "health", HEALTH, AT(health), 0, 0) \
+    X(STRAYS_, "strays", STRAYS, AT(strays), 0, 0)
 
 enum {
 #define X(id, ...) N_##id,
@@ -64,7 +83,8 @@ enum {
 #undef X
     FIELD_COUNT
 };
-#define BIT(id) (1u << N_##id)
+#define BIT(id) (UINT64_C(1) << N_##id)
+_Static_assert(FIELD_COUNT <= 64, "a bit for each");
 
 static const struct field fields[FIELD_COUNT] = {
 #define X(id, ...) [N_##id] = { __VA_ARGS__ },
@@ -76,7 +96,7 @@ static const struct field fields[FIELD_COUNT] = {
 
 static const struct {
     const char *name;
-    unsigned must, may;        /* members */
+    uint64_t must, may;        /* members */
 } kinds[WIRE_KIND_COUNT] = {
 #define X(id, text) [WIRE_##id].name = (text),
     WIRE_KINDS(X)
@@ -89,6 +109,19 @@ static const struct {
     [WIRE_ENDED].must = LEASE | BIT(CAUSE) | BIT(STATUS) | BIT(STARTED_) |
                         BIT(ENDED_),
     [WIRE_ENDED].may = BIT(CPU) | BIT(RSS),
+    [WIRE_ACTIVITY].must = LEASE | BIT(STARTED_AT) | BIT(GATE_),
+    [WIRE_ACTIVITY].may = BIT(WANTING) | BIT(INSIDE) | BIT(LAUNCHES) |
+                          BIT(COPIES) | BIT(SYNCS) | BIT(OTHERS) | BIT(USED),
+    [WIRE_GATE].must = LEASE | BIT(GATE_),
+    [WIRE_SUSPEND].must = LEASE,
+    [WIRE_SUSPEND].may = BIT(GRACE) | BIT(AWAKE),
+    [WIRE_RESUME].must = LEASE,
+    [WIRE_RESUME].may = BIT(DEVICES),
+    [WIRE_MOVED].must = LEASE | BIT(OK) | BIT(GATE_) | BIT(TOOK),
+    [WIRE_MOVED].may = BIT(USED) | BIT(REASON) | BIT(TEXT_),
+    [WIRE_TELEMETRY].must = BIT(STARTED_AT) | BIT(SAMPLE_),
+    [WIRE_TELEMETRY].may = BIT(STRAYS_),
+    [WIRE_HEALTH].must = BIT(STARTED_AT) | BIT(HEALTH_),
     [WIRE_WELCOME].must = BIT(V) | BIT(EPOCH),
     [WIRE_ORDER].must = LEASE | BIT(TASK_),
     [WIRE_GRANT].must = LEASE | BIT(OK),
@@ -241,7 +274,8 @@ static int read_lease(const json_t *v, struct wire_lease *ret,
         return err_set(err, EPROTO, "hello: '%.20s' is no state of a lease",
                        state);
     (void) snprintf(ret->state, sizeof ret->state, "%s", lease_states[i]);
-    return 0;
+    v = json_object_get(v, "gate");
+    return v ? read_text("hello", &fields[N_GATE_], v, ret->gate, err) : 0;
 }
 
 static int read_leases(const struct field *f, const json_t *v,
@@ -258,6 +292,145 @@ static int read_leases(const struct field *f, const json_t *v,
             return rc;
     }
     return 0;
+}
+
+static int read_sample(const char *kind, const struct field *f,
+                       const json_t *v, json_t **at, struct err *err)
+{
+    const char *name;
+    const json_t *d;
+    json_t *value;
+    size_t i;
+
+    if (!json_is_array(v) || json_array_size(v) > SAMPLE_MAX)
+        return wrong(kind, f, "a list of at most 64 devices", err);
+    json_array_foreach(v, i, d) {
+        size_t len = strlen(json_get_str(d, "uuid", ""));
+
+        if (len < 1 || len > SAMPLE_NAME ||
+            json_object_size(d) > SAMPLE_NUMBERS)
+            return wrong(kind, f, "of devices with a UUID", err);
+        json_object_foreach((json_t *) (uintptr_t) d, name, value)
+            if (strlen(name) > SAMPLE_NAME ||
+                (!json_is_integer(value) && strcmp(name, "uuid") != 0))
+                return wrong(kind, f, "with numbers by short names", err);
+    }
+    *at = json_deep_copy(v);
+    return *at ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
+static bool word_fits(const json_t *o, const char *key, size_t least,
+                      size_t most)
+{
+    const json_t *v = json_object_get(o, key);
+    size_t len = strlen(json_get_str(o, key, ""));
+
+    return (json_is_string(v) || (!v && least == 0)) && len >= least &&
+           len <= most;
+}
+
+static bool numbers_only(const json_t *list)
+{
+    const json_t *v;
+    size_t i;
+
+    if (!json_is_array(list) || json_array_size(list) > EVIDENCE_MAX)
+        return false;
+    json_array_foreach(list, i, v)
+        if (!json_is_integer(v))
+            return false;
+    return true;
+}
+
+/* It becomes part of an event: bounded, and numbers alone. */
+static bool evidence_fits(const json_t *evidence)
+{
+    const char *name;
+    json_t *v;
+
+    if (evidence && (!json_is_object(evidence) ||
+                     json_object_size(evidence) > EVIDENCE_MAX))
+        return false;
+    json_object_foreach((json_t *) (uintptr_t) evidence, name, v)
+        if (strlen(name) > RULE_NAME ||
+            (!json_is_integer(v) && !numbers_only(v)))
+            return false;
+    return true;
+}
+
+static bool rules_fit(const json_t *rules)
+{
+    const json_t *r;
+    size_t i;
+
+    if (!json_is_array(rules) || json_array_size(rules) > RULES_MAX)
+        return false;
+    json_array_foreach(rules, i, r)
+        if (!word_fits(r, "rule", 1, RULE_NAME) ||
+            !word_fits(r, "state", 1, RULE_WORD) ||
+            !word_fits(r, "action", 1, RULE_WORD) ||
+            !word_fits(r, "text", 0, RULE_TEXT) ||
+            !evidence_fits(json_object_get(r, "evidence")))
+            return false;
+    return true;
+}
+
+static int read_health(const char *kind, const struct field *f,
+                       const json_t *v, json_t **at, struct err *err)
+{
+    const json_t *d;
+    size_t i;
+
+    if (!json_is_array(v) || json_array_size(v) > SAMPLE_MAX)
+        return wrong(kind, f, "a list of at most 64 devices", err);
+    json_array_foreach(v, i, d) {
+        if (!word_fits(d, "uuid", 1, SAMPLE_NAME))
+            return wrong(kind, f, "of devices with a UUID", err);
+        if (!rules_fit(json_object_get(d, "rules")))
+            return wrong(kind, f, "with rules that have a name, a state and "
+                         "an action", err);
+    }
+    *at = json_deep_copy(v);
+    return *at ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
+static bool number_fits(const json_t *o, const char *key, json_int_t least,
+                        json_int_t most)
+{
+    const json_t *v = json_object_get(o, key);
+    json_int_t n = json_integer_value(v);
+
+    return v ? json_is_integer(v) && n >= least && n <= most : least == 0;
+}
+
+static bool stray_fits(const json_t *s)
+{
+    return word_fits(s, "kind", 1, STRAY_WORD) &&
+           word_fits(s, "uuid", 1, SAMPLE_NAME) &&
+           word_fits(s, "comm", 0, WIRE_COMM) &&
+           word_fits(s, "key", 0, STRAY_KEY) &&
+           number_fits(s, "pid", 1, INT32_MAX) &&
+           number_fits(s, "bytes", 1, INT64_MAX) &&
+           number_fits(s, "limit", 0, INT64_MAX) &&
+           number_fits(s, "processes", 0, UINT32_MAX) &&
+           number_fits(s, "gen", 0, UINT32_MAX);
+}
+
+/* It becomes part of an event: bounded. */
+static int read_strays(const char *kind, const struct field *f,
+                       const json_t *v, json_t **at, struct err *err)
+{
+    const json_t *s;
+    size_t i;
+
+    if (!json_is_array(v) || json_array_size(v) > WIRE_STRAYS)
+        return wrong(kind, f, "a list of at most 64 processes", err);
+    json_array_foreach(v, i, s)
+        if (!stray_fits(s))
+            return wrong(kind, f, "of processes with a kind, a device's UUID, "
+                         "a pid and bytes", err);
+    *at = json_deep_copy(v);
+    return *at ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 /* What a task says becomes part of an event: bounded, and numbers alone. */
@@ -318,6 +491,12 @@ static int read_field(const struct field *f, const json_t *v,
         return m->task ? 0 : err_set(err, ENOMEM, "out of memory");
     case SAID:
         return read_said(kind, f, v, at, err);
+    case SAMPLE:
+        return read_sample(kind, f, v, at, err);
+    case HEALTH:
+        return read_health(kind, f, v, at, err);
+    case STRAYS:
+        return read_strays(kind, f, v, at, err);
     }
     assert(!"a field without a type");
     return -EPROTO;
@@ -325,14 +504,15 @@ static int read_field(const struct field *f, const json_t *v,
 
 static int read_members(const json_t *j, struct wire_msg *m, struct err *err)
 {
-    unsigned must = kinds[m->kind].must;
-    unsigned all = must | kinds[m->kind].may;
+    uint64_t must = kinds[m->kind].must;
+    uint64_t all = must | kinds[m->kind].may;
 
     for (unsigned i = 0; i < FIELD_COUNT; i++) {
         const json_t *v = json_object_get(j, fields[i].name);
+        uint64_t bit = UINT64_C(1) << i;
         int rc;
 
-        if (!(all & 1u << i) || (!v && !(must & 1u << i)))
+        if (!(all & bit) || (!v && !(must & bit)))
             continue;
         if (!v)
             return err_set(err, EPROTO, "%s: '%s' is missing",
@@ -398,6 +578,8 @@ static json_t *write_leases(const struct wire_msg *m)
         json_put_u64(o, "gen", l->gen);
         json_put_u64(o, "epoch", l->epoch);
         json_put_str(o, "state", l->state);
+        if (l->gate[0])
+            json_put_str(o, "gate", l->gate);
         (void) json_array_append_new(list, o);
     }
     return list;
@@ -452,6 +634,16 @@ static void write_field(json_t *j, const struct field *f,
     case SAID:
         json_put(j, f->name, m->said ? json_incref(m->said) : json_object());
         break;
+    case SAMPLE:
+        json_put(j, f->name, m->sample ? json_incref(m->sample) : json_array());
+        break;
+    case HEALTH:
+        json_put(j, f->name, m->health ? json_incref(m->health) : json_array());
+        break;
+    case STRAYS:
+        if (m->strays)
+            json_put(j, f->name, json_incref(m->strays));
+        break;
     }
 }
 
@@ -461,9 +653,12 @@ json_t *wire_write(const struct wire_msg *m)
 
     assert(m->kind < WIRE_KIND_COUNT);
     json_put_str(j, "t", kinds[m->kind].name);
-    for (unsigned i = 0; i < FIELD_COUNT; i++)
-        if ((kinds[m->kind].must | kinds[m->kind].may) & 1u << i)
-            write_field(j, &fields[i], m, kinds[m->kind].may & 1u << i);
+    for (unsigned i = 0; i < FIELD_COUNT; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+
+        if ((kinds[m->kind].must | kinds[m->kind].may) & bit)
+            write_field(j, &fields[i], m, kinds[m->kind].may & bit);
+    }
     return j;
 }
 
@@ -479,6 +674,10 @@ void wire_clear(struct wire_msg *m)
 {
     free(m->leases);
     free(m->command);
+    free(m->devices);
+    json_decref(m->sample);
+    json_decref(m->health);
+    json_decref(m->strays);
     json_decref(m->task);
     json_decref(m->said);
     *m = (struct wire_msg) { .kind = WIRE_ERROR };

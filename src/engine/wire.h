@@ -13,7 +13,8 @@ struct err;
  * the version is in hello and welcome.
  *
  *   runner -> home
- *     hello    {v, block, token, pid, leases: [{key, gen, epoch, state}]}
+ *     hello    {v, block, token, pid, leases: [{key, gen, epoch, state,
+ *                gate?}]}
  *                 state: "new" (ordered, not started here), "claimed",
  *                 "running", "ended" (report kept)
  *     claim    {key, gen, epoch}            may I start it?  asked once over a
@@ -22,6 +23,29 @@ struct err;
  *     progress {key, gen, epoch, at, said: {progress?, metrics?: {..}}}
  *                 what the task says about itself: 0 to 1, and numbers by
  *                 name; information, the newest counts
+ *     activity {key, gen, epoch, at, gate, wanting?, inside?, launches?,
+ *               copies?, syncs?, others?, used?}
+ *                 of a task behind the gate: its state there, threads that wait
+ *                 for the device, threads in a call that waits for work there,
+ *                 calls since its start, bytes on its devices;
+ *                 information, told when it has changed, the newest counts
+ *     moved    {key, gen, epoch, ok, gate, ms, used?, reason?, text?}
+ *                 answer to suspend and resume when it is over: where the task
+ *                 is now, how long it took, the bytes that were moved; not ok:
+ *                 it is where it was, and why
+ *     telemetry {at, sample: [{uuid, name: number, ...}], strays?: [{kind,
+ *                uuid, pid, comm, bytes, limit?, processes?, key?, gen?}]}
+ *                 of the node's devices, as weir-gpud tells (docs/gpu.md has
+ *                 the names); information, the newest counts.  strays: all
+ *                 processes that use one otherwise than a lease says, seen in
+ *                 two looks running (runner/stray.c has the kinds)
+ *     health   {at, health: [{uuid, whole?, rules: [{rule, state, action,
+ *               text?, evidence?}]}]}
+ *                 what weir-gpud says is the matter with the node's devices
+ *                 (docs/health.md); state: "raised", "probation" or "cleared".
+ *                 whole: of that device it is all there is, and what home has
+ *                 beside it is over.  Said as it changes, and whole after a
+ *                 welcome and now and then
  *     ended    {key, gen, epoch, cause, status, started, ended, cpu_ms, rss}
  *                 kept on disk and sent again until acknowledged
  *     pong     {}
@@ -33,6 +57,21 @@ struct err;
  *                 hello; ok false: forget it, never start it
  *     stop     {key, gen, epoch, signal, grace_ms, command, force}
  *                 repeatable
+ *     gate     {key, gen, epoch, gate}      "staged" (the task waits at its
+ *                 first context), "active" or "suspended" (at its next call);
+ *                 answered by activity; repeatable, and said again after a
+ *                 hello whose lease has another state
+ *     suspend  {key, gen, epoch, grace_ms?, awake?}
+ *                 off its devices, its memory there into host memory;
+ *                 grace_ms: for the work that is under way there; awake: its
+ *                 threads run on until they call the driver, and are then seen
+ *                 in `wanting`, else its processes stand still; answered by
+ *                 moved, also if it is so already
+ *     resume   {key, gen, epoch, devices?}  back on its devices, or on these
+ *                 ("GPU-...,GPU-...", in the order in which it sees them);
+ *                 answered by moved, also if it is so already.  Of suspend and
+ *                 resume the last one counts, and alone is answered; after a
+ *                 hello home says again what it wants
  *     ack      {key, gen, epoch}            the end is journalled: the report
  *                 may go, the log stays
  *     drop     {key}                        forget key's logs for good
@@ -45,14 +84,23 @@ struct err;
  *   {name, workload, tenant, run | argv, env: {..}, dir,
  *    user: {name, uid, gid}, cpus_milli, memory, ranks, rank,
  *    devices: [0, 1], share_milli, simulated, model, rendezvous, log_bytes,
- *    attempt}
+ *    attempt, gate: {state, memory, lost: "wait" | "go", devices: ["GPU-..."]}}
+ * all of which `gate` may leave out: active, no limit, wait, as the driver
+ * counts them.  An order without it is run without the gate.
  */
-enum { WIRE_VERSION = 1 };
+enum {
+    WIRE_VERSION = 1,
+    WIRE_STRAYS = 64,                  /* in one telemetry */
+    WIRE_COMM = 15,                    /* bytes of a process' name */
+};
 
 #define WIRE_KINDS(X) \
     X(HELLO, "hello") X(CLAIM, "claim") X(STARTED, "started") \
-    X(PROGRESS, "progress") X(ENDED, "ended") X(PONG, "pong") X(WELCOME, "welcome") \
-    X(ORDER, "order") X(GRANT, "grant") X(STOP, "stop") X(ACK, "ack") \
+    X(PROGRESS, "progress") X(ACTIVITY, "activity") X(MOVED, "moved") \
+    X(TELEMETRY, "telemetry") X(HEALTH, "health") X(ENDED, "ended") \
+    X(PONG, "pong") X(WELCOME, "welcome") \
+    X(ORDER, "order") X(GRANT, "grant") X(STOP, "stop") X(GATE, "gate") \
+    X(SUSPEND, "suspend") X(RESUME, "resume") X(ACK, "ack") \
     X(DROP, "drop") X(PING, "ping") X(QUIT, "quit") X(ERROR, "error")
 enum wire_kind {
 #define X(name, text) WIRE_##name,
@@ -76,6 +124,7 @@ struct wire_lease {
     uint32_t gen;
     uint64_t epoch;
     char state[12];
+    char gate[12];                     /* "": it is not behind the gate */
 };
 struct wire_msg {
     enum wire_kind kind;
@@ -87,16 +136,25 @@ struct wire_msg {
     int64_t pid;
     struct wire_lease *leases;         /* owned */
     uint32_t nleases;
-    bool ok, force;
+    bool ok, force, awake;
     char cause[16];                    /* spec_cause_name */
     int status;                        /* exit status or -signal */
     uint64_t started_ms, ended_ms, cpu_ms, rss_bytes;
+    char gate[12];                     /* gate_state_name */
+    uint32_t wanting, inside;
+    uint64_t launches, copies, syncs, others, used_bytes;
+    uint64_t took_ms;
+    char reason[16];                   /* of moved; gpu/suspend.h has them */
+    char *devices;                     /* owned; of resume */
     int signal;
     uint64_t grace_ms;
     char *command;                     /* owned */
     char text[256];                    /* of error */
     json_t *task;                      /* owned; of order */
     json_t *said;                      /* owned; of progress */
+    json_t *sample;                    /* owned; of telemetry */
+    json_t *strays;                    /* owned; of telemetry; or NULL */
+    json_t *health;                    /* owned; of health */
 };
 int wire_read(const char *body, size_t len, struct wire_msg *ret,
               struct err *err);

@@ -15,7 +15,7 @@ static const char *const good[] = {
     "\"pid\":7,\"leases\":[]}",
     "{\"t\":\"hello\",\"v\":1,\"block\":\"a.b-c_1\",\"token\":\"\","
     "\"pid\":7,\"leases\":[{\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
-    "\"state\":\"running\"},{\"key\":\"w1/0.1\",\"gen\":1,\"epoch\":1,"
+    "\"state\":\"running\",\"gate\":\"staged\"},{\"key\":\"w1/0.1\",\"gen\":1,\"epoch\":1,"
     "\"state\":\"new\"}]}",
     "{\"t\":\"claim\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
     "{\"t\":\"started\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
@@ -28,6 +28,39 @@ static const char *const good[] = {
     "{\"t\":\"ended\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
     "\"cause\":\"signalled\",\"status\":-9,\"started\":1,\"ended\":2,"
     "\"cpu_ms\":3,\"rss\":4096}",
+    "{\"t\":\"activity\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"at\":1700000000000,\"gate\":\"active\"}",
+    "{\"t\":\"activity\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"at\":1700000000000,\"gate\":\"suspended\",\"wanting\":3,"
+    "\"inside\":2,\"launches\":9223372036854775807,\"copies\":1,"
+    "\"syncs\":2,\"others\":4,"
+    "\"used\":4096}",
+    "{\"t\":\"gate\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"gate\":\"staged\"}",
+    "{\"t\":\"suspend\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
+    "{\"t\":\"suspend\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"grace_ms\":10000,\"awake\":true}",
+    "{\"t\":\"resume\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1}",
+    "{\"t\":\"resume\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"devices\":\"GPU-1,GPU-2\"}",
+    "{\"t\":\"moved\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"ok\":true,\"gate\":\"suspended\",\"ms\":2400,\"used\":4096}",
+    "{\"t\":\"moved\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"ok\":false,\"gate\":\"active\",\"ms\":1,\"reason\":\"busy\","
+    "\"text\":\"its kernels do not end\"}",
+    "{\"t\":\"telemetry\",\"at\":1700000000000,\"sample\":[{\"uuid\":"
+    "\"GPU-1\",\"temperature_celsius\":40},{\"uuid\":\"GPU-2\"}]}",
+    "{\"t\":\"telemetry\",\"at\":1700000000000,\"sample\":[],\"strays\":[]}",
+    "{\"t\":\"telemetry\",\"at\":1700000000000,\"sample\":[],\"strays\":["
+    "{\"kind\":\"stranger\",\"uuid\":\"GPU-1\",\"pid\":7,\"comm\":\"a b\","
+    "\"bytes\":1},{\"kind\":\"memory\",\"uuid\":\"GPU-2\",\"pid\":8,"
+    "\"comm\":\"\",\"bytes\":9223372036854775807,\"limit\":4096,"
+    "\"processes\":2,\"key\":\"w12/3.0\",\"gen\":2}]}",
+    "{\"t\":\"health\",\"at\":1700000000000,\"health\":[{\"uuid\":"
+    "\"GPU-1\",\"whole\":true,\"rules\":[]},{\"uuid\":\"GPU-2\","
+    "\"rules\":[{\"rule\":\"hot\",\"state\":\"raised\",\"action\":"
+    "\"alert\",\"text\":\"it is hot\",\"evidence\":{\"value\":90,"
+    "\"xids\":[79,62]}}]}]}",
     "{\"t\":\"pong\"}",
     "{\"t\":\"welcome\",\"epoch\":3,\"v\":1}",
     "{\"t\":\"order\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
@@ -104,6 +137,24 @@ static const struct {
     { -EPROTO, "{\"t\":\"ended\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
       "\"cause\":\"none\",\"status\":256,\"started\":1,\"ended\":1}",
       "status" },
+    { -EPROTO, "{\"t\":\"telemetry\",\"at\":1,\"sample\":[],\"strays\":{}}",
+      "64 processes" },
+    { -EPROTO, "{\"t\":\"telemetry\",\"at\":1,\"sample\":[],\"strays\":["
+      "{\"kind\":\"stranger\",\"uuid\":\"G\",\"pid\":0,\"bytes\":1}]}",
+      "a pid" },
+    { -EPROTO, "{\"t\":\"telemetry\",\"at\":1,\"sample\":[],\"strays\":["
+      "{\"kind\":\"stranger\",\"uuid\":\"G\",\"pid\":1,\"bytes\":1,"
+      "\"comm\":\"0123456789abcdef\"}]}", "a pid" },
+    { -EPROTO, "{\"t\":\"health\",\"at\":1,\"health\":{}}", "64 devices" },
+    { -EPROTO, "{\"t\":\"health\",\"at\":1,\"health\":[{\"rules\":[]}]}",
+      "UUID" },
+    { -EPROTO, "{\"t\":\"health\",\"at\":1,\"health\":[{\"uuid\":\"G\"}]}",
+      "rules" },
+    { -EPROTO, "{\"t\":\"health\",\"at\":1,\"health\":[{\"uuid\":\"G\","
+      "\"rules\":[{\"rule\":\"hot\",\"state\":\"raised\"}]}]}", "action" },
+    { -EPROTO, "{\"t\":\"health\",\"at\":1,\"health\":[{\"uuid\":\"G\","
+      "\"rules\":[{\"rule\":\"hot\",\"state\":\"raised\",\"action\":"
+      "\"note\",\"evidence\":{\"a\":\"b\"}}]}]}", "rules" },
     { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
       "\"epoch\":1,\"at\":1,\"said\":[]}", "said" },
     { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
@@ -111,6 +162,13 @@ static const struct {
     { -EPROTO, "{\"t\":\"progress\",\"key\":\"w1/2.3\",\"gen\":1,"
       "\"epoch\":1,\"at\":1,\"said\":{\"metrics\":{\"a\":\"b\"}}}",
       "numbers" },
+    { -EPROTO, "{\"t\":\"gate\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1}",
+      "gate" },
+    { -EPROTO, "{\"t\":\"gate\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"gate\":\"open for ever\"}", "gate" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"b\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[{\"key\":\"w1/0.0\",\"gen\":1,\"epoch\":1,"
+      "\"state\":\"new\",\"gate\":1}]}", "gate" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"../x\",\"token\":\"\","
       "\"pid\":1,\"leases\":[]}", "block" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"\",\"token\":\"\","

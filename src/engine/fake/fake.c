@@ -307,7 +307,8 @@ static void say_hello(struct block *b)
     while ((l = map_next(b->leases, &pos, NULL))) {
         struct wire_lease *to = &m.leases[m.nleases++];
 
-        *to = (struct wire_lease) { l->m.key, l->m.gen, l->m.epoch, "" };
+        *to = (struct wire_lease) { .key = l->m.key, .gen = l->m.gen,
+                                    .epoch = l->m.epoch };
         (void) snprintf(to->state, sizeof to->state, "%s", names[l->state]);
     }
     send_msg(b, &m);

@@ -6,6 +6,8 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "engine/devices.h"
+#include "engine/gpuask.h"
+#include "engine/local/gpus.h"
 #include "engine/local/logread.h"
 
 #include <errno.h>
@@ -29,6 +31,8 @@
  *     get -> look -> lock is held -> watch it -> ready? -> block_up
  *                 -> lock is free -> start it ->   "
  *     it ended -> look again, later and later while it keeps ending
+ *
+ * With real devices the block is up once it is known which there are.
  */
 enum {
     TOKEN_BYTES = 24,
@@ -50,6 +54,8 @@ struct local {
     char token[2 * TOKEN_BYTES + 1];
     uint64_t log_bytes;
     json_t *devices;
+    struct gpus *gpus;         /* or NULL: `devices` are simulated */
+    bool gated;                /* simulated devices with a gate: for tests */
     bool wanted, up;
     pid_t pid;                 /* of the runner */
     int pidfd;                 /* -1: not found */
@@ -141,8 +147,14 @@ static uint64_t machine_cpus(void)
     return (uint64_t) sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+static bool simulated(const struct local *e)
+{
+    return e->gpus ? gpus_simulated(e->gpus) : json_array_size(e->devices) > 0;
+}
+
 static json_t *node_json(const struct local *e)
 {
+    const json_t *devices = e->gpus ? gpus_list(e->gpus) : e->devices;
     json_t *n = json_object();
     char host[128] = "localhost";
 
@@ -150,8 +162,12 @@ static json_t *node_json(const struct local *e)
     json_put_str(n, "node", host);
     json_put_u64(n, "cpus_milli", machine_cpus() * 1000);
     json_put_u64(n, "memory", machine_memory());
-    json_put_bool(n, "simulated", json_array_size(e->devices) > 0);
-    json_put(n, "devices", json_deep_copy(e->devices));
+    json_put_bool(n, "simulated", simulated(e));
+    json_put(n, "devices", json_deep_copy(devices));
+    if (e->gated || (e->gpus && json_array_size(devices)))
+        json_put_bool(n, "stages", true);
+    if (e->gpus && json_array_size(devices))
+        json_put_bool(n, "suspends", true);
     return n;
 }
 
@@ -201,7 +217,10 @@ static int spawn(const struct local *e, pid_t *ret, struct err *err)
     char bytes[32];
     const char *const argv[] = {
         e->runner, "--block", block_id, "--home", e->home, "--dir", e->dir,
-        "--token-file", e->token_file, "--log-bytes", bytes, NULL,
+        "--token-file", e->token_file, "--log-bytes", bytes,
+        "--gpud", e->gpus ? gpus_socket(e->gpus) : GPUASK_SOCKET,
+        e->gated || (e->gpus && simulated(e)) ? "--gate-simulated" : NULL,
+        NULL,
     };
     const char *const env[] = {
         "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL,
@@ -277,7 +296,7 @@ static void on_look(struct watch *w, void *arg)
 
     (void) w;
     e->timer = NULL;
-    if (!e->wanted || e->up)
+    if (!e->wanted || e->up || (e->gpus && !gpus_list(e->gpus)))
         return;
     if (e->pidfd < 0) {
         pid = lock_holder(e);
@@ -382,6 +401,7 @@ static void local_close(struct engine *base)
     if (!e)
         return;
     let_go(e);
+    gpus_close(e->gpus);
     json_decref(e->devices);
     free(e->pool);
     free(e->home);
@@ -389,6 +409,46 @@ static void local_close(struct engine *base)
     free(e->dir);
     free(e->token_file);
     free(e);
+}
+
+static void on_gpus(void *arg)
+{
+    struct local *e = arg;
+
+    e->up = false;                     /* as it is, the block is another one */
+    look_later(e, 0);
+}
+
+static void on_gpu_trouble(const char *text, void *arg)
+{
+    trouble(arg, text);
+}
+
+/* weir-gpud stands beside weir-runner. */
+static void open_gpus(struct local *e, const struct engine_conf *conf)
+{
+    const char *slash = strrchr(conf->runner, '/');
+    autofree char *program =
+        mem_printf("%.*sweir-gpud",
+                   slash ? (int) (slash - conf->runner) + 1 : 0, conf->runner);
+    struct gpus_conf g = {
+        .dir = e->dir, .program = program, .socket = conf->gpud,
+        .changed = on_gpus, .trouble = on_gpu_trouble, .arg = e,
+    };
+
+    e->gpus = gpus_open(e->loop, &g);
+}
+
+/* "gated:" instead of "sim:" puts the gate in front of them, and lets tasks
+ * stand ready there.
+ */
+static int read_devices(struct local *e, const char *text, struct err *err)
+{
+    if (text && strcmp(text, "auto") == 0)
+        text = "none";                 /* of the simulated ones */
+    e->gated = text && strncmp(text, "gated:", strlen("gated:")) == 0;
+    return devices_parse(text ? text : "none", e->gated ? "gated" : "sim",
+                         &e->devices, err);
 }
 
 static int local_open(struct loop *l, const struct engine_conf *conf,
@@ -406,8 +466,7 @@ static int local_open(struct loop *l, const struct engine_conf *conf,
         .token_file = mem_printf("%s/%s.token", conf->state_dir, block_id),
         .pidfd = -1, .again_ms = AGAIN_MIN_MS,
     };
-    rc = devices_parse(conf->devices ? conf->devices : "none", "sim",
-                       &e->devices, err);
+    rc = read_devices(e, conf->devices, err);
     if (rc == 0)
         rc = fs_mkdir(conf->state_dir, 0700, err);
     if (rc == 0)
@@ -418,6 +477,8 @@ static int local_open(struct loop *l, const struct engine_conf *conf,
         local_close(&e->base);
         return rc;
     }
+    if (conf->devices && strcmp(conf->devices, "auto") == 0)
+        open_gpus(e, conf);
     *ret = &e->base;
     return 0;
 }
