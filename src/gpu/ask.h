@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "gpu/suspend.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +14,17 @@ struct err;
  *     hello      {v?}            who are you?
  *     inventory  {}              which devices are there?
  *     sample     {}              how are they?
- *     watch      {every_ms?}     samples from now on, and XIDs as they come
+ *     health     {}              what is the matter with them?
+ *     was-reset  {uuid}          a device was, whatever it looks like
+ *     watch      {every_ms?}     samples from now on, and XIDs and changes of
+ *                                health as they come
+ *     suspend    {task, pid | cgroup, hold?, lock_ms?}
+ *                                take the task off its devices
+ *     resume     {task, devices?: {UUID: UUID, ...}}
+ *                                bring it back, to the other device of a pair
  *
- * Each is answered by a message of the same kind or by error {text}; a watcher
- * also gets sample and xid unasked.
+ * Each is answered by a message of the same kind or by error {reason?, text};
+ * a watcher also gets sample, xid and health-change unasked.
  */
 enum {
     ASK_VERSION = 1,
@@ -28,7 +36,8 @@ enum {
 
 #define ASK_KINDS(X) \
     X(HELLO, "hello") X(INVENTORY, "inventory") X(SAMPLE, "sample") \
-    X(WATCH, "watch")
+    X(HEALTH, "health") X(WAS_RESET, "was-reset") \
+    X(WATCH, "watch") X(SUSPEND, "suspend") X(RESUME, "resume")
 enum ask_kind {
 #define X(name, text) ASK_##name,
     ASK_KINDS(X)
@@ -41,6 +50,9 @@ struct ask {
     enum ask_kind kind;
     uint64_t v;                        /* of hello */
     uint64_t every_ms;                 /* of watch */
+    char uuid[NVML_TEXT];              /* of was-reset */
+    struct suspend_ask suspend;        /* of suspend and resume; without who
+                                        * asks */
 };
 
 /* Of a buffer that is read into: one whole request. */

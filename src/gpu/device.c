@@ -182,6 +182,7 @@ static int read_driver(const struct nvml *n, struct device_list *l,
         l->state = nvml_state_of(rc);
         return nvml_fail(n, rc, NULL, err);
     }
+    l->scrub = scrub_read(SCRUB_PARAMS);
     if (nvml_ask(n, nvmlSystemGetCudaDriverVersion_v2, &l->cuda))
         l->cuda = 0;
     if (*ret_count == 0) {

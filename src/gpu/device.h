@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/nvml.h"
+#include "gpu/scrub.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -55,6 +56,7 @@ struct device_list {
     enum nvml_state state;             /* of the driver */
     char why[DEVICE_WHY];
     char driver[NVML_TEXT];            /* "580.159.04" */
+    enum scrub scrub;                  /* memory that was freed, by it */
     int cuda;                          /* 13000 is 13.0; 0: not told */
     unsigned n;
     struct device all[DEVICE_MAX];

@@ -118,6 +118,8 @@ json_t *device_list_json(const struct device_list *l)
                         l->cuda % 1000 / 10);
         json_put_str(o, "cuda", cuda);
     }
+    if (l->scrub != SCRUB_UNKNOWN)
+        json_put_bool(o, "scrubs", l->scrub == SCRUB_ON);
     for (unsigned i = 0; i < l->n; i++)
         (void) json_array_append_new(all, device_json(l, i));
     json_put(o, "devices", all);

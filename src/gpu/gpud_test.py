@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "..", "tests"))
+from gpudwire import receive, send  # noqa: E402
 from tap import Tap  # noqa: E402
 
 GPUD = sys.argv[1]
@@ -100,20 +101,10 @@ class Client:
                 time.sleep(0.01)
 
     def send(self, **message):
-        body = json.dumps(message).encode()
-        self.conn.sendall(struct.pack("<I", len(body)) + body)
-
-    def bytes(self, n):
-        data = b""
-        while len(data) < n:
-            more = self.conn.recv(n - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
+        send(self.conn, message)
 
     def read(self):
-        return json.loads(self.bytes(struct.unpack("<I", self.bytes(4))[0]))
+        return receive(self.conn)
 
     def ask(self, **message):
         self.send(**message)

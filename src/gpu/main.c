@@ -1,13 +1,16 @@
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/quantity.h"
 #include "gpu/ask.h"
+#include "gpu/health_rules.h"
 #include "gpu/probe.h"
 #include "gpu/serve.h"
+#include "net/listen.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     EXIT_USAGE = 2, EXIT_NONE = 4, EXIT_DENIED = 5, EXIT_BUSY = 7,
@@ -22,19 +26,27 @@ enum {
 };
 
 /* The first question to a driver without persistence wakes each device. */
-enum { STUCK_MS = 30000 };
+enum { STUCK_MS = 30000, SPARE_BYTES = 1 << 30 };
+/* 100 GB take a minute. */
+enum { HUNG_MS = 600 * 1000 };
 
 static const char usage[] =
     "Usage: weir-gpud --socket PATH [--mode MODE] [--every DURATION]\n"
-    "                 [--stuck DURATION]\n"
+    "                 [--stuck DURATION] [--state FOLDER] [--spare SIZE]\n"
+    "                 [--hung DURATION]\n"
+    "                 [--health FILE]\n"
     "       weir-gpud --once [--stuck DURATION]\n"
+    "       weir-gpud --check-health FILE | --print-health\n"
     "\n"
     "Watches the GPUs of this node and answers who asks at the socket; with\n"
-    "--once, prints what there is and how it is, as JSON; see weir-gpud(8).\n";
+    "--once, prints what there is and how it is, as JSON; see weir-gpud(8).\n"
+    "--health takes rules of health from FILE, --check-health says what is\n"
+    "wrong with it, and --print-health prints the rules that are shipped.\n";
 
 struct conf {
     struct serve_conf serve;
-    bool once;
+    bool once, print_health;
+    const char *health, *check_health; /* files */
 };
 
 static const struct option options[] = {
@@ -42,6 +54,12 @@ static const struct option options[] = {
     { "mode", required_argument, NULL, 'm' },
     { "every", required_argument, NULL, 'e' },
     { "stuck", required_argument, NULL, 't' },
+    { "state", required_argument, NULL, 'd' },
+    { "spare", required_argument, NULL, 'r' },
+    { "hung", required_argument, NULL, 'g' },
+    { "health", required_argument, NULL, 'H' },
+    { "check-health", required_argument, NULL, 'C' },
+    { "print-health", no_argument, NULL, 'P' },
     { "once", no_argument, NULL, 'o' },
     { "version", no_argument, NULL, 'V' },
     { "help", no_argument, NULL, 'h' },
@@ -80,6 +98,16 @@ static int read_time(const char *s, const char *name, uint64_t *ret)
     return -1;
 }
 
+static int read_spare(const char *s, uint64_t *ret)
+{
+    struct err err = { 0 };
+
+    if (quantity_bytes(s, ret, &err) == 0)
+        return -1;
+    (void) err_prefix(&err, -err.code, "--spare");
+    return say(EXIT_USAGE, err.text);
+}
+
 /* -1: go on; else the status to end with. */
 static int take_option(int opt, struct conf *c)
 {
@@ -93,6 +121,22 @@ static int take_option(int opt, struct conf *c)
         return read_time(optarg, "--every", &c->serve.every_ms);
     case 't':
         return read_time(optarg, "--stuck", &c->serve.stuck_ms);
+    case 'd':
+        c->serve.state = optarg;
+        return -1;
+    case 'r':
+        return read_spare(optarg, &c->serve.spare);
+    case 'g':
+        return read_time(optarg, "--hung", &c->serve.hung_ms);
+    case 'H':
+        c->health = optarg;
+        return -1;
+    case 'C':
+        c->check_health = optarg;
+        return -1;
+    case 'P':
+        c->print_health = true;
+        return -1;
     case 'o':
         c->once = true;
         return -1;
@@ -111,13 +155,16 @@ static int take_option(int opt, struct conf *c)
 static int parse(int argc, char **argv, struct conf *c)
 {
     int opt;
+    int modes;
     int rc = -1;
 
     while (rc < 0 && (opt = getopt_long(argc, argv, "", options, NULL)) >= 0)
         rc = take_option(opt, c);
     if (rc >= 0)
         return rc;
-    if (optind == argc && c->once != (c->serve.socket != NULL))
+    modes = c->once + c->print_health + (c->check_health != NULL) +
+            (c->serve.socket != NULL);
+    if (optind == argc && modes == 1 && (!c->health || c->serve.socket))
         return -1;
     (void) fputs(usage, stderr);
     return EXIT_USAGE;
@@ -188,45 +235,100 @@ static int once(uint64_t stuck_ms)
     return status;
 }
 
+static int read_health(const char *path, struct health_rules *ret)
+{
+    autofree char *text = NULL;
+    struct err err = { 0 };
+    size_t len = 0;
+    int rc = fs_read(path, HEALTH_DOC_MAX, &text, &len, &err);
+
+    if (rc < 0)
+        return say(EXIT_USAGE, err.text);
+    rc = health_rules_read(text, len, ret, &err);
+    if (rc < 0) {
+        (void) err_prefix(&err, rc, "%s", path);
+        return say(EXIT_USAGE, err.text);
+    }
+    return 0;
+}
+
+static int print_health(void)
+{
+    autofree struct health_rules *rules = mem_new(sizeof *rules);
+    autojson json_t *o = NULL;
+
+    health_rules_default(rules);
+    o = health_rules_json(rules);
+    if (json_dumpf(o, stdout, JSON_INDENT(2) | JSON_FORM) < 0 ||
+        putchar('\n') < 0 || fflush(stdout) != 0)
+        return say(EXIT_FAULT, "standard output takes no more");
+    return 0;
+}
+
+struct running {
+    struct loop *loop;
+    struct serve *serve;               /* NULL: not yet */
+};
+
 static void on_signal(int sig, void *arg)
 {
+    struct running *r = arg;
+
     (void) sig;
-    loop_stop(arg);
+    if (r->serve)
+        serve_end(r->serve);
+    else
+        loop_stop(r->loop);
 }
 
 static int serve(const struct serve_conf *conf)
 {
-    struct loop *l = NULL;
-    struct serve *s = NULL;
+    struct running r = { 0 };
     struct err err = { 0 };
-    int rc = loop_open(&l, &err);
+    int rc = loop_open(&r.loop, &err);
+    int status;
+    bool hangs;
 
     log_open("weir-gpud", LOG_INFO);
+    (void) listen_max_files();         /* one for each process of a task */
     if (!rc)
-        rc = loop_signal(l, SIGTERM, on_signal, l, &err);
+        rc = loop_signal(r.loop, SIGTERM, on_signal, &r, &err);
     if (!rc)
-        rc = loop_signal(l, SIGINT, on_signal, l, &err);
+        rc = loop_signal(r.loop, SIGINT, on_signal, &r, &err);
     if (!rc)
-        rc = serve_open(l, conf, &s, &err);
+        rc = serve_open(r.loop, conf, &r.serve, &err);
     if (!rc)
-        rc = loop_run(l, &err);
-    serve_close(s);
-    loop_close(l);
-    if (!rc)
-        return 0;
-    log_say(LOG_ERROR, err.text, NULL);
-    return rc == -EADDRINUSE ? EXIT_BUSY : EXIT_FAULT;
+        rc = loop_run(r.loop, &err);
+    hangs = r.serve && serve_hangs(r.serve);
+    serve_close(r.serve);
+    loop_close(r.loop);
+    if (rc)
+        log_say(LOG_ERROR, err.text, NULL);
+    status = !rc ? 0 : rc == -EADDRINUSE ? EXIT_BUSY : EXIT_FAULT;
+    if (hangs)
+        _exit(status);                 /* see jobs_hang */
+    return status;
 }
 
 int main(int argc, char **argv)
 {
     struct conf c = {
         .serve = { .mode = 0600, .every_ms = ASK_EVERY_MS,
-                   .stuck_ms = STUCK_MS },
+                   .stuck_ms = STUCK_MS, .hung_ms = HUNG_MS,
+                   .spare = SPARE_BYTES },
     };
+    autofree struct health_rules *rules = mem_new(sizeof *rules);
+    const char *health = NULL;
     int rc = parse(argc, argv, &c);
 
     if (rc >= 0)
         return rc;
+    if (c.print_health)
+        return print_health();
+    health = c.check_health ? c.check_health : c.health;
+    rc = health ? read_health(health, rules) : 0;
+    if (rc || c.check_health)
+        return rc;
+    c.serve.rules = health ? rules : NULL;
     return c.once ? once(c.serve.stuck_ms) : serve(&c.serve);
 }

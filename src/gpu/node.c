@@ -269,6 +269,8 @@ json_t *node_sample_json(const struct node_report *r)
 
         json_put_u64(one, "index", d->index);
         json_put_str(one, "uuid", d->uuid[0] ? d->uuid : NULL);
+        if (d->minor >= 0)
+            json_put_u64(one, "minor", (uint64_t) d->minor);
         json_put_str(one, "state", nvml_state_name(d->state));
         json_put_str(one, "why", d->why[0] ? d->why : NULL);
         (void) json_array_append_new(all, one);

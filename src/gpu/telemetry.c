@@ -219,6 +219,34 @@ static struct telemetry_process *process_find(struct telemetry *t,
     return NULL;
 }
 
+/* A client of MPS is in one list or in both, as the driver's version has it. */
+static int read_mps(const struct nvml *n, struct nvml_device *h,
+                    struct telemetry *t)
+{
+    struct nvml_process list[TELEMETRY_PROCESSES] = { { .pid = 0 } };
+    unsigned count = array_size(list);
+    int rc = nvml_ask(n, nvmlDeviceGetMPSComputeRunningProcesses_v3, h, &count,
+                      list);
+
+    for (unsigned i = 0; rc == NVML_RC_OK && i < count; i++) {
+        struct telemetry_process *p = process_find(t, list[i].pid);
+
+        if (!p && t->nprocesses < TELEMETRY_PROCESSES) {
+            p = &t->processes[t->nprocesses++];
+            *p = (struct telemetry_process) {
+                .pid = list[i].pid,
+                .has_bytes = list[i].bytes != NVML_NO_VALUE,
+                .bytes = list[i].bytes,
+                .gpu_instance = list[i].gpu_instance,
+                .compute_instance = list[i].compute_instance,
+            };
+        }
+        if (p)
+            p->mps = true;
+    }
+    return rc;
+}
+
 /* The driver keeps samples of each process; the last of this period counts. */
 static int read_process_use(const struct nvml *n, struct nvml_device *h,
                             struct telemetry *t)
@@ -252,7 +280,7 @@ static const read_f readers[] = {
     read_use, read_memory, read_temperature, read_memory_temperature,
     read_power, read_power_limit, read_energy, read_sm_clock,
     read_memory_clock, read_reasons, read_ecc, read_rows, read_replays,
-    read_processes, read_process_use,
+    read_processes, read_mps, read_process_use,
 };
 
 /* About the device as a whole, and not about one question. */

@@ -45,6 +45,7 @@ enum { TELEMETRY_PROCESSES = 128 };
 struct telemetry_process {
     unsigned pid;
     bool has_bytes, has_use;
+    bool mps;                          /* it is a client of MPS */
     uint64_t bytes;
     unsigned use_percent, memory_percent;
     unsigned gpu_instance, compute_instance;   /* ~0u: no MIG */
