@@ -91,6 +91,59 @@ void post_unpause(struct call *c)
     set_paused(c, false);
 }
 
+/* The task that the body names, or the only one; false: answered. */
+static bool begin_one(struct call *c, enum event_type type, struct target *t,
+                      struct event *e)
+{
+    if (!begin(c, type, t, e))
+        return false;
+    if (e->task == EVENT_ALL && t->live->spec->ntasks > 1) {
+        reply_error(c, 400, "%s has %u tasks: say which one", c->param[0],
+                    t->live->spec->ntasks);
+        return false;
+    }
+    if (e->task == EVENT_ALL)
+        e->task = 0;
+    e->gen = t->live->tasks[e->task].gen;
+    return true;
+}
+
+void post_suspend(struct call *c)
+{
+    uint64_t seconds = json_get_u64(c->body, "seconds", 0);
+    autotarget struct target t = { 0 };
+    const struct task_away *a;
+    struct event e;
+
+    if (!begin_one(c, EVENT_SUSPENDING, &t, &e))
+        return;
+    a = t.live->tasks[e.task].away;
+    if (a && a->held && seconds == 0) {
+        reply_target(c, c->route->status);
+        return;
+    }
+    e.data = json_object();
+    json_put_str(e.data, "why", "asked");
+    if (seconds)
+        json_put_u64(e.data, "seconds", seconds);
+    call_propose(c, &e, changed, NULL);
+}
+
+void post_resume(struct call *c)
+{
+    autotarget struct target t = { 0 };
+    const struct task *task;
+    struct event e;
+
+    if (!begin_one(c, EVENT_RECALLED, &t, &e))
+        return;
+    task = &t.live->tasks[e.task];
+    if (task->state == TASK_RUNNING && !(task->away && task->away->leaving))
+        reply_target(c, c->route->status);
+    else
+        call_propose(c, &e, changed, NULL);
+}
+
 void post_abort(struct call *c)
 {
     autotarget struct target t = { 0 };

@@ -25,6 +25,8 @@ void get_log(struct call *c);
 void post_abort(struct call *c);
 void post_pause(struct call *c);
 void post_unpause(struct call *c);
+void post_suspend(struct call *c);
+void post_resume(struct call *c);
 void post_prioritise(struct call *c);
 void post_release(struct call *c);
 

@@ -60,14 +60,141 @@ static void add_devices(const struct world *w, struct buf *b)
     }
 }
 
+/* Numbers of weir-gpud by the names of NVIDIA's DCGM exporter, in its units. */
+static const struct {
+    const char *field, *name, *type, *help;
+    double by;
+} gpu_metrics[] = {
+#define GAUGE(field, name, by, help) \
+    { field, "DCGM_FI_DEV_" name, "gauge", help, by }
+#define COUNTER(field, name, by, help) \
+    { field, "DCGM_FI_DEV_" name, "counter", help, by }
+    GAUGE("utilisation_percent", "GPU_UTIL", 1, "GPU utilization (in %)"),
+    GAUGE("memory_utilisation_percent", "MEM_COPY_UTIL", 1,
+          "Memory utilization (in %)"),
+    GAUGE("memory_used_bytes", "FB_USED", 1.0 / (1 << 20),
+          "Memory used (in MiB)"),
+    GAUGE("memory_free_bytes", "FB_FREE", 1.0 / (1 << 20),
+          "Memory free (in MiB)"),
+    GAUGE("memory_reserved_bytes", "FB_RESERVED", 1.0 / (1 << 20),
+          "Memory reserved (in MiB)"),
+    GAUGE("temperature_celsius", "GPU_TEMP", 1, "GPU temperature (in C)"),
+    GAUGE("memory_temperature_celsius", "MEMORY_TEMP", 1,
+          "Memory temperature (in C)"),
+    GAUGE("power_milliwatts", "POWER_USAGE", 1e-3, "Power draw (in W)"),
+    GAUGE("power_limit_milliwatts", "ENFORCED_POWER_LIMIT", 1e-3,
+          "Power limit (in W)"),
+    COUNTER("energy_millijoules", "TOTAL_ENERGY_CONSUMPTION", 1,
+            "Energy since the driver was loaded (in mJ)"),
+    GAUGE("sm_clock_mhz", "SM_CLOCK", 1, "SM clock (in MHz)"),
+    GAUGE("memory_clock_mhz", "MEM_CLOCK", 1, "Memory clock (in MHz)"),
+    GAUGE("clock_reasons_mask", "CLOCKS_EVENT_REASONS", 1,
+          "Why clocks are as they are, a mask"),
+    COUNTER("ecc_corrected", "ECC_SBE_VOL_TOTAL", 1,
+            "Corrected ECC errors since the driver was loaded"),
+    COUNTER("ecc_uncorrected", "ECC_DBE_VOL_TOTAL", 1,
+            "Uncorrected ECC errors since the driver was loaded"),
+    COUNTER("ecc_corrected_life", "ECC_SBE_AGG_TOTAL", 1,
+            "Corrected ECC errors ever"),
+    COUNTER("ecc_uncorrected_life", "ECC_DBE_AGG_TOTAL", 1,
+            "Uncorrected ECC errors ever"),
+    COUNTER("remapped_rows_corrected", "CORRECTABLE_REMAPPED_ROWS", 1,
+            "Rows remapped for correctable errors"),
+    COUNTER("remapped_rows_uncorrected", "UNCORRECTABLE_REMAPPED_ROWS", 1,
+            "Rows remapped for uncorrectable errors"),
+    GAUGE("remapped_rows_pending", "ROW_REMAP_PENDING", 1,
+          "Is a row to be remapped at the next reset?"),
+    GAUGE("remapped_rows_failed", "ROW_REMAP_FAILURE", 1,
+          "Has remapping a row failed?"),
+    COUNTER("pcie_replays", "PCIE_REPLAY_COUNTER", 1, "PCIe replays"),
+    GAUGE("xid", "XID_ERRORS", 1, "The last XID"),
+#undef GAUGE
+#undef COUNTER
+};
+
+static void add_gpu(struct buf *b, const struct block *k, uint32_t i,
+                    const char *name, double value)
+{
+    const struct device *d = &k->devices[i];
+
+    (void) buf_printf(b, "%s{gpu=\"%u\",UUID=\"", name, i);
+    add_label(b, d->uuid);
+    (void) buf_str(b, "\",modelName=\"");
+    add_label(b, d->model);
+    (void) buf_str(b, "\",Hostname=\"");
+    add_label(b, k->node);
+    (void) buf_str(b, "\",pool=\"");
+    add_label(b, k->pool);
+    (void) buf_printf(b, "\",simulated=\"%s\"} %.17g\n",
+                      d->simulated ? "true" : "false", value);
+}
+
+/* A number that is not told is left out. */
+static void add_gpus(const struct call *c, struct buf *b, size_t m)
+{
+    const struct world *w = api_world(c->api);
+    const struct block *k;
+    bool any = false;
+    size_t pos = 0;
+
+    while ((k = world_next_block(w, &pos)))
+        for (uint32_t i = 0; i < k->ndevices; i++) {
+            const char *uuid = k->devices[i].uuid;
+            const json_t *t = uuid[0] ? c->api->ops->telemetry(k->id, uuid,
+                                                        c->api->arg) : NULL;
+
+            if (!json_object_get(t, gpu_metrics[m].field))
+                continue;
+            if (!any)
+                add_family(b, gpu_metrics[m].name, gpu_metrics[m].type,
+                           gpu_metrics[m].help);
+            any = true;
+            add_gpu(b, k, i, gpu_metrics[m].name, gpu_metrics[m].by *
+                    (double) json_get_u64(t, gpu_metrics[m].field, 0));
+        }
+}
+
+/* Of those that weir-gpud can name. */
+static void add_health(const struct world *w, struct buf *b)
+{
+    const struct block *k;
+    bool any = false;
+    size_t pos = 0;
+
+    while ((k = world_next_block(w, &pos)))
+        for (uint32_t i = 0; i < k->ndevices; i++) {
+            if (!k->devices[i].uuid[0])
+                continue;
+            if (!any)
+                add_family(b, "weir_device_health", "gauge", "What its health "
+                           "asks for: 0 nothing, 1 note, 2 alert, 3 cordon, "
+                           "4 drain, 5 move, 6 restart");
+            any = true;
+            add_gpu(b, k, i, "weir_device_health", k->devices[i].remedy);
+        }
+}
+
+/* Those that are off devices which they did not use, and do not want yet. */
+static uint64_t idle_of(const struct workload *wl)
+{
+    uint64_t n = 0;
+
+    if (wl->count[TASK_SUSPENDED] == 0)
+        return 0;
+    for (uint32_t i = 0; i < wl->spec->ntasks; i++)
+        n += wl->tasks[i].state == TASK_SUSPENDED && wl->tasks[i].away->idle;
+    return n;
+}
+
 static void add_tasks(const struct world *w, struct buf *b)
 {
-    uint64_t count[TASK_STATE_COUNT] = { 0 }, workloads = 0;
+    uint64_t count[TASK_STATE_COUNT] = { 0 }, workloads = 0, idle = 0;
     const struct workload *wl;
     size_t pos = 0;
 
     while ((wl = world_next(w, &pos))) {
         workloads++;
+        idle += idle_of(wl);
         for (int i = 0; i < TASK_STATE_COUNT; i++)
             count[i] += wl->count[i];
     }
@@ -78,6 +205,9 @@ static void add_tasks(const struct world *w, struct buf *b)
         (void) buf_printf(b, "weir_tasks{state=\"%s\"} %llu\n",
                           task_state_name((enum task_state) i),
                           (unsigned long long) count[i]);
+    add_metric(b, "weir_tasks_idle", "gauge", "Suspended tasks that did not "
+               "use their devices, and have not wanted them since",
+               (double) idle);
     add_metric(b, "weir_tasks_ready", "gauge", "Ready tasks that wait",
                world_waiting(w));
 }
@@ -253,6 +383,9 @@ void get_metrics(struct call *c)
     add_metric(&b, "weir_uptime_seconds", "gauge", "Time since the start",
                (double) (clock_wall_ms() - c->api->started_ms) / 1000);
     add_devices(api_world(c->api), &b);
+    for (size_t m = 0; m < array_size(gpu_metrics); m++)
+        add_gpus(c, &b, m);
+    add_health(api_world(c->api), &b);
     add_tasks(api_world(c->api), &b);
     add_meter(c, &b);
     add_tenants(c, &b);

@@ -1,6 +1,7 @@
 #include "api/handlers.h"
 
 #include "api/api_int.h"
+#include "api/strays.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "core/world.h"
@@ -71,16 +72,32 @@ static json_t *device_view(const struct call *c, const struct block *b,
 {
     const struct device *d = &b->devices[index];
     json_t *o = json_object(), *leases = json_array();
+    json_t *health = view_health(d);
+    const json_t *t;
 
     json_put_u64(o, "index", index);
     json_put_str(o, "model", d->model);
+    json_put_str(o, "uuid", d->uuid[0] ? d->uuid : NULL);
     json_put_u64(o, "memory", d->memory);
     json_put_bool(o, "simulated", d->simulated);
     if (d->drained)
         json_put_bool(o, "drained", true);
+    if (d->lost)
+        json_put_bool(o, "lost", true);
+    if (health)
+        json_put(o, "health", health);
+    t = d->uuid[0] ? c->api->ops->telemetry(b->id, d->uuid, c->api->arg) : NULL;
+    if (t) {
+        json_t *copy = json_copy((json_t *) (uintptr_t) t);
+
+        (void) json_object_del(copy, "uuid");
+        json_put(o, "telemetry", copy);
+    }
+    if (d->uuid[0])
+        put_device_strays(c, b, d->uuid, o);
     json_put_milli(o, "free", d->free_milli);
     for (const struct lease *l = b->leases; l; l = l->next_on_block) {
-        if (has_device(&l->grant, index))
+        if (!l->off && has_device(&l->grant, index))
             (void) json_array_append_new(leases, lease_view(c, l));
     }
     json_put(o, "leases", leases);

@@ -9,6 +9,7 @@
 
 struct err;
 struct store;
+struct task;
 struct world;
 
 /* service - what the API needs of the control plane behind it.
@@ -51,6 +52,19 @@ struct service_ops {
     json_t *(*stat)(void *arg);
     /* Started without root: serves its own user alone. */
     bool (*single_user)(void *arg);
+    /* Of a device of a block, what was heard of it last: {uuid, name: number,
+     * ...}, borrowed until the loop goes on; NULL: nothing, or not of late.
+     */
+    const json_t *(*telemetry)(const char *block, const char *uuid, void *arg);
+    /* Processes on devices of a block that use them otherwise than a lease
+     * says: {what: {kind, uuid, pid, ..., text}}, borrowed until the loop goes
+     * on; NULL: none is known.
+     */
+    const json_t *(*strays)(const char *block, void *arg);
+    /* When a task last used its devices: {last, kind, wanting, grace_seconds?,
+     * release_in_seconds?}; caller owns.  NULL: nothing is known.
+     */
+    json_t *(*use)(const struct task *t, void *arg);
 };
 
 /* The backup of a service that has a store: 0 when it is under way and `done`

@@ -90,6 +90,7 @@ static void put_devices(json_t *data, const char *key, const json_t *v)
 static json_t *tenant_data(const json_t *body)
 {
     const json_t *budget = json_object_get(body, "budget");
+    const json_t *grace = json_object_get(body, "idle_grace_seconds");
     json_t *data = json_copy((json_t *) (intptr_t) body);
 
     (void) json_object_del(data, "max_gpus");
@@ -99,6 +100,11 @@ static json_t *tenant_data(const json_t *body)
                 json_object_get(body, "quota"));
     if (budget)
         json_put(data, "budget", budget_data(budget));
+    if (grace) {
+        (void) json_object_del(data, "idle_grace_seconds");
+        json_put_u64(data, "idle_grace_ms",
+                     (uint64_t) llround(json_number_value(grace) * 1000));
+    }
     return data;
 }
 

@@ -231,6 +231,29 @@ static json_t *serve_stat(void *arg)
     return json_pack("{s:s}", "version", WEIR_VERSION);
 }
 
+static const json_t *serve_telemetry(const char *block, const char *uuid,
+                                     void *arg)
+{
+    (void) block;
+    (void) uuid;
+    (void) arg;
+    return NULL;
+}
+
+static const json_t *serve_strays(const char *block, void *arg)
+{
+    (void) block;
+    (void) arg;
+    return NULL;
+}
+
+static json_t *serve_use(const struct task *t, void *arg)
+{
+    (void) t;
+    (void) arg;
+    return NULL;
+}
+
 static bool serve_single_user(void *arg)
 {
     return ((struct test_service *) arg)->single;
@@ -242,6 +265,7 @@ struct service test_service_get(struct test_service *t)
         .world = serve_world, .store = serve_store, .propose = serve_propose,
         .log = serve_log, .backup = serve_backup, .trouble = serve_trouble,
         .stat = serve_stat, .single_user = serve_single_user,
+        .telemetry = serve_telemetry, .strays = serve_strays, .use = serve_use,
     };
 
     return (struct service) { .ops = &ops, .arg = t };

@@ -1,6 +1,7 @@
 #include "api/handlers.h"
 
 #include "api/api_int.h"
+#include "api/strays.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "core/why.h"
@@ -211,6 +212,19 @@ static json_t *ended_why(const json_t *task)
     return why_json(&y);
 }
 
+static json_t *live_task(const struct call *c, const struct task *t)
+{
+    json_t *o = view_task(t), *use = c->api->ops->use(t, c->api->arg);
+    struct why y;
+
+    why_task(api_world(c->api), t, api_now(c->api), &y);
+    json_put(o, "why", why_json(&y));
+    if (use)
+        json_put(o, "use", use);
+    put_task_strays(c, t, o);
+    return o;
+}
+
 void get_task(struct call *c)
 {
     autotarget struct target t = { 0 };
@@ -224,13 +238,7 @@ void get_task(struct call *c)
         !target_task(c, &t, c->param[1], &index))
         return;
     if (t.live) {
-        struct why y;
-
-        why_task(api_world(c->api), &t.live->tasks[index], api_now(c->api),
-                 &y);
-        o = view_task(&t.live->tasks[index]);
-        json_put(o, "why", why_json(&y));
-        reply_json(c, 200, show(c, o));
+        reply_json(c, 200, show(c, live_task(c, &t.live->tasks[index])));
         return;
     }
     p.items = json_array();

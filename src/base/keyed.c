@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { FEW = 256 };                    /* that lie in a near cache */
+
 static inline uint32_t *slot_of(const struct keyed *h, void *item)
 {
     return (uint32_t *) (void *) ((char *) item + h->slot);
@@ -46,6 +48,16 @@ static void rise(struct keyed *h, uint32_t at, const struct keyed_entry *e)
     put(h, at, e);
 }
 
+/* What may be compared in the next step but one. */
+static inline void fetch_below(const struct keyed *h, uint32_t first)
+{
+    uint32_t at = first * KEYED_BELOW + 1;
+
+    if (h->count > FEW && at < h->count)
+        mem_fetch(&h->list[at],
+                  KEYED_BELOW * KEYED_BELOW * sizeof(*h->list));
+}
+
 static void sink(struct keyed *h, uint32_t at, const struct keyed_entry *e)
 {
     for (;;) {
@@ -53,6 +65,7 @@ static void sink(struct keyed *h, uint32_t at, const struct keyed_entry *e)
 
         if (first >= h->count)
             break;
+        fetch_below(h, first);
         end = first + KEYED_BELOW < h->count ? first + KEYED_BELOW : h->count;
         for (uint32_t k = first + 1; k < end; k++)
             if (before(h, &h->list[k], &h->list[least]))

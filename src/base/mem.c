@@ -28,6 +28,14 @@ void *mem_new(size_t bytes)
     return mem_there(calloc(1, bytes ? bytes : 1));
 }
 
+void *mem_lines(size_t bytes)
+{
+    size_t whole = (bytes / MEM_LINE + (bytes % MEM_LINE != 0)) * MEM_LINE;
+    void *p = mem_there(aligned_alloc(MEM_LINE, whole ? whole : MEM_LINE));
+
+    return memset(p, 0, whole);
+}
+
 void *mem_array(size_t n, size_t each)
 {
     size_t bytes;

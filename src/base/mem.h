@@ -28,6 +28,9 @@
 
 _Noreturn void mem_none(void);                     /* ends it as said above */
 void *mem_new(size_t bytes);                       /* zeroed */
+/* ... beginning with a line of the cache, for what is laid out in such. */
+enum { MEM_LINE = 64 };
+void *mem_lines(size_t bytes);                     /* zeroed */
 /* n times `each`, where a product that overflows is no memory either. */
 void *mem_array(size_t n, size_t each);            /* zeroed */
 void *mem_grow(void *p, size_t n, size_t each);    /* realloc */
@@ -42,6 +45,15 @@ char *mem_strn(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 char *mem_vprintf(const char *fmt, va_list ap)
     __attribute__((format(printf, 1, 0)));
+
+/* Wanted soon: on its way from memory while something else is done.  A wish, and
+ * nothing is read: p may be anything.
+ */
+static inline void mem_fetch(const void *p, size_t bytes)
+{
+    for (size_t k = 0; k < bytes; k += MEM_LINE)
+        __builtin_prefetch((const char *) p + k);
+}
 
 static inline void mem_freep(void *p)
 {

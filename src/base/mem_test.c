@@ -58,6 +58,20 @@ static void test_texts(void)
     ok(strcmp(f, "a-5") == 0, "mem_printf prints");
 }
 
+static void test_lines(void)
+{
+    uint32_t wrong = 0;
+
+    for (size_t n = 0; n < 4 * (size_t) MEM_LINE; n++) {
+        autofree char *p = mem_lines(n);
+
+        wrong += (uintptr_t) p % MEM_LINE != 0;
+        for (size_t k = 0; k < n; k++)
+            wrong += p[k] != 0;
+    }
+    ok(wrong == 0, "lines are zeroed and begin with one");
+}
+
 static int give_fd(void)
 {
     autoclose int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -136,6 +150,7 @@ int main(void)
     test_allocate();
     test_more();
     test_texts();
+    test_lines();
     test_ownership();
     test_out_of_memory();
     return tap_done();

@@ -37,7 +37,7 @@ static char *get_part(struct slab *s, size_t bytes)
 {
     bool huge = bytes >= HUGE_PAGE;
     struct slab_link *part =
-        mem_there(aligned_alloc(huge ? HUGE_PAGE : ALIGN, bytes));
+        mem_there(aligned_alloc(huge ? HUGE_PAGE : MEM_LINE, bytes));
 
     if (huge)                          /* a wish: small pages do as well */
         (void) madvise(part, bytes, MADV_HUGEPAGE);
@@ -49,7 +49,7 @@ static char *get_part(struct slab *s, size_t bytes)
 
 static void grow(struct slab *s, size_t each)
 {
-    size_t head = up_to(sizeof(struct slab_link), ALIGN);
+    size_t head = up_to(sizeof(struct slab_link), MEM_LINE);
     size_t bytes = s->bytes / 8 > FIRST ? s->bytes / 8 : FIRST;
 
     if (bytes < head + each)
@@ -77,7 +77,9 @@ static void *next_of(struct slab *s)
 
 void *slab_get(struct slab *s)
 {
-    return apart ? mem_new(s->size) : memset(next_of(s), 0, s->size);
+    if (!apart)
+        return memset(next_of(s), 0, s->size);
+    return s->size % MEM_LINE ? mem_new(s->size) : mem_lines(s->size);
 }
 
 void slab_put(struct slab *s, void *p)

@@ -13,6 +13,7 @@
  * with the whole slab only.  It grows by an eighth at a time and, once that is
  * large, in huge pages where the machine has them: of a million things each is
  * far from the next one wanted, and would else miss the page table as well.
+ * Things whose size is a multiple of a cache's line (mem.h) begin with one.
  * Both calls are O(1).  Under an address sanitizer each thing has memory of its
  * own, so that a use after its end is seen.
  */

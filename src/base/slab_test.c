@@ -1,5 +1,6 @@
 #include "base/slab.h"
 
+#include "base/mem.h"
 #include "base/random.h"
 #include "base/tap.h"
 
@@ -81,9 +82,29 @@ static void test_again(void)
     slab_free(&s);
 }
 
+static void test_lines(void)
+{
+    struct slab s = { .size = 3 * MEM_LINE };
+    void **things = calloc(THINGS, sizeof *things);
+    uint32_t wrong = 0;
+
+    if (!things)
+        return;
+    for (uint32_t i = 0; i < THINGS; i++) {
+        things[i] = slab_get(&s);
+        wrong += (uintptr_t) things[i] % MEM_LINE != 0;
+    }
+    ok(wrong == 0, "lines of the cache are lines of the cache");
+    for (uint32_t i = 0; i < THINGS; i++)
+        slab_put(&s, things[i]);
+    slab_free(&s);
+    free(things);
+}
+
 int main(void)
 {
     test_many();
+    test_lines();
     test_again();
     return tap_done();
 }

@@ -147,6 +147,64 @@ const struct verb verb_unpause = {
     .run = run_unpause,
 };
 
+/* ---- suspend and resume ---- */
+
+struct suspend_opts {
+    uint64_t for_ms;
+};
+
+static const struct opt suspend_opts[] = {
+    { "for", 0, "TIME", "let it come back after this long, like 2h; unless "
+      "said, when it is resumed", OPT_DURATION,
+      offsetof(struct suspend_opts, for_ms) },
+    { .kind = OPT_END },
+};
+
+static int run_suspend(struct cli *c, const void *opts)
+{
+    const struct suspend_opts *o = opts;
+    autojson json_t *body = json_object();
+
+    if (o->for_ms)
+        json_put_u64(body, "seconds", (o->for_ms + 999) / 1000);
+    return act_some(c, "suspend", body,
+                    "is suspended as soon as it is off its devices");
+}
+
+static int run_resume(struct cli *c, const void *opts)
+{
+    (void) opts;
+    return act_here(c, "resume", "runs as soon as it is on its devices");
+}
+
+const struct verb verb_suspend = {
+    .name = "suspend",
+    .summary = "take a running task off its devices, with all it has there",
+    .usage = "WORKLOAD[/TASK] [--for TIME]",
+    .about = "What it has on its devices goes into the memory of its node, and "
+             "its devices are\nfree for others; nothing is lost, and nothing "
+             "is charged meanwhile.",
+    .examples = "weir suspend w12/train\n"
+                "weir suspend w12/train --for 2h",
+    .opts = suspend_opts,
+    .size = sizeof(struct suspend_opts),
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_suspend,
+};
+
+const struct verb verb_resume = {
+    .name = "resume",
+    .summary = "let a suspended task come back to its devices",
+    .usage = "WORKLOAD[/TASK]",
+    .about = "It gets in line, and goes on where it was when there is room.",
+    .examples = "weir resume w12/train",
+    .opts = no_opts,
+    .min_args = 1, .max_args = 1,
+    .arg = ARG_WORKLOAD,
+    .run = run_resume,
+};
+
 /* ---- prioritise ---- */
 
 static int run_prioritise(struct cli *c, const void *opts)

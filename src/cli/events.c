@@ -50,6 +50,22 @@ static void print_details(const json_t *e)
     }
 }
 
+/* Of a device's health, what follows from it, or of who uses it. */
+static void print_device(const json_t *data)
+{
+    static const char *const keys[] = { "rule", "kind", "state", "action",
+                                        "device", "uuid", "how", "text" };
+
+    for (size_t i = 0; i < array_size(keys); i++) {
+        const char *v = json_get_str(data, keys[i], NULL);
+
+        if (v && strchr(v, ' '))
+            printf(" %s=\"%s\"", keys[i], v);
+        else if (v)
+            printf(" %s=%s", keys[i], v);
+    }
+}
+
 static void print_event(struct cli *c, const json_t *e)
 {
     const char *workload = json_get_str(e, "workload", "");
@@ -70,6 +86,9 @@ static void print_event(struct cli *c, const json_t *e)
     else if (json_object_get(e, "task"))
         printf("/#%" PRIu64, json_get_u64(e, "task", 0));
     print_details(e);
+    if (json_get_str(json_object_get(e, "data"), "rule", NULL) ||
+        strcmp(json_get_str(e, "type", ""), "device.stray") == 0)
+        print_device(json_object_get(e, "data"));
     printf(" by %s\n", json_get_str(e, "who", "weir"));
 }
 

@@ -101,7 +101,7 @@ static void on_signal(int sig, void *arg)
 
 #define TASK_FIELDS \
     "task,index,state,outcome,cause,status,signal,attempt,ranks,needs,gpus," \
-    "since,started,ended,attempt_started,run_seconds,not_before,leases"
+    "since,started,ended,running_since,run_seconds,not_before,leases"
 
 /* Are there simulated devices?  Whoever sees a device must see that. */
 static bool any_simulated(const json_t *j)

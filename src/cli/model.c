@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const char *const states[MODEL_STATES] = {
-    "blocked", "waiting", "starting", "running", "ending", "ended"
+    "blocked", "waiting", "starting", "running", "suspended", "ending",
+    "ended"
 };
 static const char *const outcomes[MODEL_OUTCOMES] = {
     "none", "succeeded", "failed", "skipped", "aborted"
@@ -239,7 +240,7 @@ static void load_task(struct model_task *t, const json_t *j)
     t->since_ms = human_time(j, "since");
     t->started_ms = human_time(j, "started");
     t->ended_ms = human_time(j, "ended");
-    t->attempt_ms = human_time(j, "attempt_started");
+    t->attempt_ms = human_time(j, "running_since");
     t->ran_ms = human_run_ms(j);
     t->until_ms = human_time(j, "not_before");
     load_leases(t, json_object_get(j, "leases"));
@@ -353,6 +354,58 @@ static bool on_claimed(struct model *m, struct model_task *t, const json_t *e,
     return true;
 }
 
+/* Counts those of its ranks that are off, or off still. */
+static bool rank_off(struct model *m, struct model_task *t, uint64_t when)
+{
+    if (++t->off < t->ranks || t->state != MODEL_RUNNING)
+        return false;
+    attempt_over(t, when);
+    move(m, t, MODEL_SUSPENDED, when);
+    return true;
+}
+
+static bool on_leaving(struct model *m, struct model_task *t, const json_t *e,
+                       uint32_t gen, uint64_t when)
+{
+    (void) m;
+    (void) e;
+    (void) when;
+    if (gen == t->gen && t->state == MODEL_RUNNING) {
+        t->leaving = true;
+        t->off = 0;
+    }
+    return false;
+}
+
+static bool on_off(struct model *m, struct model_task *t, const json_t *e,
+                   uint32_t gen, uint64_t when)
+{
+    (void) e;
+    return gen == t->gen && rank_off(m, t, when);
+}
+
+static bool on_kept(struct model *m, struct model_task *t, const json_t *e,
+                    uint32_t gen, uint64_t when)
+{
+    (void) e;
+    return gen == t->gen && !t->leaving && rank_off(m, t, when);
+}
+
+static bool on_back(struct model *m, struct model_task *t, const json_t *e,
+                    uint32_t gen, uint64_t when)
+{
+    if (gen != t->gen)
+        return false;
+    t->leaving = false;
+    t->off = 0;
+    if (t->state != MODEL_SUSPENDED)
+        return false;
+    set_place(t, json_object_get(e, "grants"));
+    t->attempt_ms = when;
+    move(m, t, MODEL_RUNNING, when);
+    return true;
+}
+
 static bool on_stopping(struct model *m, struct model_task *t, const json_t *e,
                         uint32_t gen, uint64_t when)
 {
@@ -404,6 +457,10 @@ static const struct {
 } handlers[] = {
     { "task.planned", on_planned },
     { "lease.claimed", on_claimed },
+    { "task.suspending", on_leaving },
+    { "lease.suspended", on_off },
+    { "lease.kept", on_kept },
+    { "task.resuming", on_back },
     { "task.stopping", on_stopping },
     { "task.retrying", on_retrying },
     { "task.ended", on_ended },

@@ -15,8 +15,8 @@ struct map;
  * ending, over).
  */
 enum model_state {
-    MODEL_BLOCKED, MODEL_WAITING, MODEL_STARTING, MODEL_RUNNING, MODEL_ENDING,
-    MODEL_ENDED, MODEL_STATES
+    MODEL_BLOCKED, MODEL_WAITING, MODEL_STARTING, MODEL_RUNNING,
+    MODEL_SUSPENDED, MODEL_ENDING, MODEL_ENDED, MODEL_STATES
 };
 enum model_outcome {
     MODEL_NONE, MODEL_SUCCEEDED, MODEL_FAILED, MODEL_SKIPPED, MODEL_ABORTED,
@@ -32,11 +32,13 @@ struct model_task {
     uint32_t gen;                      /* attempt; 0: none yet */
     bool retried;                      /* `gen` is over, another comes */
     uint32_t ranks, nclaimed;
+    uint32_t off;                      /* ranks off their devices, and */
+    bool leaving;                      /* whether they were asked to be */
     unsigned char *claimed;            /* one for each rank */
     uint32_t *needs, nneeds, needs_left;
     bool wants_devices;
     uint64_t since_ms, started_ms, ended_ms, until_ms;
-    uint64_t attempt_ms;               /* the attempt under way; 0: none */
+    uint64_t attempt_ms;               /* the stretch under way; 0: none */
     uint64_t ran_ms;                   /* attempts that are over */
     char place[96];                    /* "device 0", "" while nowhere */
     char *why;                         /* set by the owner; may be NULL */

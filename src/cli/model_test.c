@@ -156,6 +156,24 @@ static void test_retry(void)
        "stopping: it is ending");
 }
 
+static void test_suspended(void)
+{
+    reload();
+    (void) event(PLANNED("0", "1"));
+    (void) event(CLAIMED("0", "0", "1"));
+    ok(!event("{'type':'task.suspending'," T("4") ",'task':0,'gen':1}") &&
+       m.tasks[0].state == MODEL_RUNNING, "asked to leave it is still there");
+    ok(event("{'type':'lease.suspended'," T("5") ",'task':0,'gen':1}") &&
+       m.tasks[0].state == MODEL_SUSPENDED && m.count[MODEL_SUSPENDED] == 1,
+       "then it is suspended");
+    ok(m.tasks[0].ran_ms > 0 && model_elapsed(&m.tasks[0], UINT64_MAX) ==
+       m.tasks[0].ran_ms, "and its time stands still");
+    ok(event("{'type':'task.resuming'," T("6") ",'task':0,'gen':1}") &&
+       m.tasks[0].state == MODEL_RUNNING, "and comes back");
+    ok(event("{'type':'lease.kept'," T("7") ",'task':0,'gen':1}") &&
+       m.tasks[0].state == MODEL_SUSPENDED, "or cannot");
+}
+
 static void test_workload(void)
 {
     reload();
@@ -212,6 +230,7 @@ int main(void)
     test_gang();
     test_old_news();
     test_retry();
+    test_suspended();
     test_workload();
     test_odd();
     test_fetched_late();

@@ -6,6 +6,7 @@
 #include "cli/print.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- ls ---- */
 
@@ -106,16 +107,20 @@ static void add_devices(struct table *t, const json_t *node)
     json_array_foreach(json_object_get(node, "devices"), i, d) {
         autofree char *held = holders(d);
         bool simulated = json_get_bool(d, "simulated", false);
+        bool lost = json_get_bool(d, "lost", false);
         bool drained = json_get_bool(d, "drained", false);
+        const char *more = lost ? "lost" : drained ? "drained" :
+                           get_closed(d);
         char buf[HUMAN_SIZE];
 
         table_add(t, STYLE_PLAIN, json_get_str(node, "name", ""));
         table_add(t, STYLE_BOLD, get_number(d, "index", buf));
-        table_printf(t, drained ? STYLE_WAIT : STYLE_PLAIN, "%s%s",
-                     json_get_str(d, "model", "?"),
-                     simulated && drained ? " (simulated, drained)" :
-                     simulated ? " (simulated)" : drained ? " (drained)" :
-                     "");
+        table_printf(t, lost ? STYLE_BAD : *more ? STYLE_WAIT : STYLE_PLAIN,
+                     "%s%s%s%s%s%s", json_get_str(d, "model", "?"),
+                     simulated || *more ? " (" : "",
+                     simulated ? "simulated" : "",
+                     simulated && *more ? ", " : "", more,
+                     simulated || *more ? ")" : "");
         table_add(t, STYLE_PLAIN, human_bytes(json_get_u64(d, "memory", 0),
                                               buf));
         table_add(t, STYLE_PLAIN, get_number(d, "free", buf));
@@ -145,6 +150,82 @@ static int print_node(struct cli *c, const json_t *n)
     return print_sheet(c, t);
 }
 
+/* ---- show --devices ---- */
+
+static const struct table_column telemetry_columns[] = {
+    { .name = "NODE" }, { .name = "DEVICE", .right = true },
+    { .name = "MODEL" }, { .name = "UUID" }, { .name = "BUSY", .right = true },
+    { .name = "MEMORY USED", .right = true }, { .name = "TEMP", .right = true },
+    { .name = "POWER", .right = true }, { .name = "XID", .right = true },
+    { .name = "HEALTH" }, { .name = "" }, { .name = NULL },
+};
+
+/* A number that nobody tells is "-". */
+static void add_told(struct table *t, const json_t *from, const char *key,
+                     uint64_t by, const char *unit)
+{
+    if (json_object_get(from, key))
+        table_printf(t, STYLE_PLAIN, "%llu%s", (unsigned long long)
+                     (json_get_u64(from, key, 0) / by), unit);
+    else
+        table_add(t, STYLE_DIM, "-");
+}
+
+/* "too-hot (move), leak on probation". */
+static void add_health(struct table *t, const json_t *d)
+{
+    const json_t *health = json_object_get(d, "health"), *r;
+    struct buf b = BUF_INIT(4096);
+    autofree char *text = NULL;
+    size_t i;
+
+    json_array_foreach(json_object_get(health, "rules"), i, r) {
+        const char *state = json_get_str(r, "state", "");
+        bool raised = strcmp(state, "raised") == 0;
+
+        (void) buf_printf(&b, "%s%s %s%s%s", i ? ", " : "",
+                          json_get_str(r, "rule", ""), raised ? "(" : "on ",
+                          raised ? json_get_str(r, "action", "") : state,
+                          raised ? ")" : "");
+    }
+    text = buf_take(&b);
+    table_add(t, !i ? STYLE_DIM : *get_closed(d) ? STYLE_BAD : STYLE_WAIT,
+              i ? text : "ok");
+}
+
+static void add_telemetry(struct table *t, const json_t *node,
+                          const json_t *d)
+{
+    const json_t *told = json_object_get(d, "telemetry");
+    bool lost = json_get_bool(d, "lost", false);
+    char buf[HUMAN_SIZE];
+
+    table_add(t, STYLE_PLAIN, json_get_str(node, "name", ""));
+    table_add(t, STYLE_BOLD, get_number(d, "index", buf));
+    table_add(t, STYLE_PLAIN, json_get_str(d, "model", "?"));
+    table_add(t, STYLE_PLAIN, json_get_str(d, "uuid", "-"));
+    add_told(t, told, "utilisation_percent", 1, "%");
+    add_told(t, told, "memory_used_bytes", 1 << 20, " MiB");
+    add_told(t, told, "temperature_celsius", 1, " C");
+    add_told(t, told, "power_milliwatts", 1000, " W");
+    add_told(t, told, "xid", 1, "");
+    add_health(t, d);
+    table_add(t, lost ? STYLE_BAD : STYLE_WAIT, lost ? "lost" :
+              json_get_bool(d, "simulated", false) ? "simulated" : "");
+}
+
+static int print_devices(struct cli *c, const json_t *p)
+{
+    struct table *t = table_new(telemetry_columns);
+    const json_t *n, *d;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(p, "nodes"), i, n)
+        json_array_foreach(json_object_get(n, "devices"), k, d)
+            add_telemetry(t, n, d);
+    return print_table(c, t);
+}
+
 static int print_pool(struct cli *c, const json_t *p)
 {
     struct table *t = table_new(device_columns);
@@ -168,22 +249,36 @@ static int print_pool(struct cli *c, const json_t *p)
     return rc;
 }
 
+struct show_opts {
+    bool devices;
+};
+
+static const struct opt show_opts[] = {
+    { "devices", 0, NULL, "its devices and how they are", OPT_FLAG,
+      offsetof(struct show_opts, devices) },
+    { .kind = OPT_END },
+};
+
 static int run_show(struct cli *c, const void *opts)
 {
     autojson json_t *p = NULL;
+    const struct show_opts *o = opts;
     int rc = call_get(c, &p, "/v1/pools/%s", c->args[0]);
 
-    (void) opts;
-    return rc ? rc : print_object(c, p, print_pool);
+    return rc ? rc : print_object(c, p, o->devices ? print_devices
+                                                   : print_pool);
 }
 
 const struct verb verb_pool_show = {
     .name = "pool show",
     .summary = "a pool's nodes and devices, and who holds them",
-    .usage = "POOL",
+    .usage = "POOL [--devices]",
     .about = "Says also how limits on memory and CPUs are kept on each node.",
-    .examples = "weir pool show local",
-    .opts = no_opts,
+    .examples = "weir pool show local\n"
+                "weir pool show local --devices      # busy, memory, "
+                "temperature, power",
+    .opts = show_opts,
+    .size = sizeof(struct show_opts),
     .min_args = 1, .max_args = 1,
     .arg = ARG_POOL,
     .run = run_show,

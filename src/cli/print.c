@@ -154,17 +154,32 @@ const char *get_number(const json_t *o, const char *key, char *buf)
     return buf;
 }
 
+const char *get_closed(const json_t *device)
+{
+    static const char *const mild[] = { "none", "note", "alert" };
+    const char *action = json_get_str(json_object_get(device, "health"),
+                                      "action", "none");
+
+    for (size_t i = 0; i < array_size(mild); i++)
+        if (strcmp(action, mild[i]) == 0)
+            return "";
+    return action;
+}
+
 const char *get_clock(const json_t *o, const char *key, char *buf)
 {
     return human_clock(human_time(o, key), clock_wall_ms(), buf);
 }
 
-/* Of a workload that has begun: nothing of it runs and something waits. */
+/* Of a workload that has begun: nothing of it runs and something waits, or is
+ * suspended.
+ */
 static bool waits_again(const json_t *o)
 {
     const json_t *tasks = json_object_get(o, "tasks");
 
-    return json_get_u64(tasks, "waiting", 0) > 0 &&
+    return json_get_u64(tasks, "waiting", 0) +
+           json_get_u64(tasks, "suspended", 0) > 0 &&
            json_get_u64(tasks, "starting", 0) == 0 &&
            json_get_u64(tasks, "running", 0) == 0 &&
            json_get_u64(tasks, "ending", 0) == 0;
@@ -176,7 +191,8 @@ const char *state_word(const json_t *o)
     const char *outcome = json_get_str(o, "outcome", "none");
 
     if (strcmp(state, "running") == 0 && waits_again(o))
-        return "waiting";
+        return json_get_u64(json_object_get(o, "tasks"), "suspended", 0)
+               ? "suspended" : "waiting";
     return strcmp(state, "ended") == 0 && strcmp(outcome, "none") != 0
                ? outcome : state;
 }
@@ -189,6 +205,7 @@ enum style state_style(const char *word)
         { "starting", STYLE_BUSY }, { "waiting", STYLE_WAIT },
         { "queued", STYLE_WAIT }, { "paused", STYLE_WAIT },
         { "quarantined", STYLE_BAD }, { "ending", STYLE_WAIT },
+        { "suspended", STYLE_WAIT },
         { "skipped", STYLE_DIM }, { "blocked", STYLE_DIM },
     };
 

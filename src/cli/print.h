@@ -49,6 +49,8 @@ int print_sheet(const struct cli *c, struct table *t);      /* taken */
 const char *get_age(const json_t *o, const char *key, char *buf);
 /* A number as it was sent: "2", "0.25". */
 const char *get_number(const json_t *o, const char *key, char *buf);
+/* The action of a device's health where that keeps new tasks off it; else "". */
+const char *get_closed(const json_t *device);
 /* "Sun 15 Nov 19:30:02" in local time, "" when absent. */
 const char *get_clock(const json_t *o, const char *key, char *buf);
 /* What a workload or task is in one word, and how it is painted.  A workload

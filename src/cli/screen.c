@@ -95,6 +95,31 @@ static void paint_holders(struct paint *p, const json_t *device)
     }
 }
 
+/* How it is, where somebody tells. */
+static void paint_telemetry(struct paint *p, const json_t *t)
+{
+    if (json_object_get(t, "utilisation_percent"))
+        paint_printf(p, STYLE_DIM, "busy %" PRIu64 "%% ",
+                     json_get_u64(t, "utilisation_percent", 0));
+    if (json_object_get(t, "temperature_celsius"))
+        paint_printf(p, STYLE_DIM, "%" PRIu64 " C ",
+                     json_get_u64(t, "temperature_celsius", 0));
+    if (json_object_get(t, "power_milliwatts"))
+        paint_printf(p, STYLE_DIM, "%" PRIu64 " W ",
+                     json_get_u64(t, "power_milliwatts", 0) / 1000);
+}
+
+/* What its health asks for. */
+static void paint_health(struct paint *p, const json_t *d)
+{
+    const char *action = json_get_str(json_object_get(d, "health"), "action",
+                                      NULL);
+
+    if (action)
+        paint_printf(p, *get_closed(d) ? STYLE_BAD : STYLE_WAIT, "%s ",
+                     action);
+}
+
 static void paint_device(struct paint *p, const json_t *d)
 {
     double used = 1 - json_get_number(d, "free");
@@ -103,6 +128,10 @@ static void paint_device(struct paint *p, const json_t *d)
                  json_get_u64(d, "index", 0), json_get_str(d, "model", "?"));
     paint_bar(p, BAR, 0, (unsigned long) (used * 1000 + 0.5), 1000);
     paint_printf(p, STYLE_PLAIN, " %3.0f%% ", used * 100);
+    if (json_get_bool(d, "lost", false))
+        paint_add(p, STYLE_BAD, "lost ");
+    paint_health(p, d);
+    paint_telemetry(p, json_object_get(d, "telemetry"));
     paint_holders(p, d);
     paint_end(p);
 }
@@ -179,7 +208,8 @@ static void add_row(struct table *t, const struct screen *s, const json_t *w)
                  json_get_u64(tasks, "starting", 0) +
                  json_get_u64(tasks, "ending", 0));
     table_printf(t, STYLE_PLAIN, "%" PRIu64,
-                 json_get_u64(tasks, "waiting", 0));
+                 json_get_u64(tasks, "waiting", 0) +
+                 json_get_u64(tasks, "suspended", 0));
     table_printf(t, STYLE_PLAIN, "%" PRIu64 "/%" PRIu64,
                  json_get_u64(tasks, "ended", 0),
                  json_get_u64(tasks, "total", 0));

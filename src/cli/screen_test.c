@@ -40,7 +40,8 @@ static void test_screen(void)
         "{'index':0,'model':'H100','free':0.25,'leases':["
         "{'share':0.5,'workload':'w1','task':'a','tenant':'red'},"
         "{'share':0.25,'workload':'w2','task':'b','tenant':'red'}]},"
-        "{'index':1,'model':'H100','free':1,'leases':[{'share':0.5}]}"
+        "{'index':1,'model':'H100','free':1,'leases':[{'share':0.5}],"
+        "'health':{'action':'move','rules':[]}}"
         "]}]}]}");
     autojson json_t *waste = j("{'wr':0.125,'waste':0.1,'idle_frag':0.025,"
                                "'used':0.5,'idle_nodemand':0.375,'total_device_seconds':200,"
@@ -61,7 +62,7 @@ static void test_screen(void)
         "local local   devices 0.75 of 2 (simulated)   CPUs 2 of 8\n"
         "  n1 is drained\n"
         "    0 H100         =======...  75% red w1/a, w2/b\n"
-        "    1 H100         ..........   0% another tenant\n"
+        "    1 H100         ..........   0% move another tenant\n"
         "\n"
         "ID  NAME  TENANT  STATE    RUN  WAIT  DONE  AGE  WHY IT WAITS\n"
         "w2  fit   red     running    2     3   4/9   3m  no room\n"),

@@ -31,7 +31,7 @@ static const struct table_column task_columns[] = {
 /* How long it has run, over all attempts and without the time between them. */
 static const char *span_of(const json_t *t, char *buf)
 {
-    uint64_t now = clock_wall_ms(), from = human_time(t, "attempt_started");
+    uint64_t now = clock_wall_ms(), from = human_time(t, "running_since");
     uint64_t ms = human_run_ms(t);
 
     buf[0] = '\0';
@@ -82,8 +82,8 @@ static void add_task(struct table *t, const json_t *task)
 static void add_counts(struct table *t, const json_t *tasks)
 {
     static const char *const words[] = {
-        "blocked", "waiting", "starting", "running", "ending", "succeeded",
-        "failed", "skipped", "aborted"
+        "blocked", "waiting", "starting", "running", "suspended", "ending",
+        "succeeded", "failed", "skipped", "aborted"
     };
     autobuf struct buf b = BUF_INIT(512);
 
@@ -187,6 +187,37 @@ static void add_progress(const struct cli *c, struct table *t,
         add_metric(c, t, name, m, json_object_get(progress, "history"));
 }
 
+/* "launch 12s ago; suspended in 48s unless it is used" */
+static void add_use(struct table *t, const json_t *use)
+{
+    const json_t *in = json_object_get(use, "release_in_seconds");
+    uint64_t last = human_time(use, "last"), now = clock_wall_ms();
+    char age[HUMAN_SIZE], left[HUMAN_SIZE], wait[64] = "", end[80] = "";
+
+    if (!use)
+        return;
+    if (json_get_u64(use, "wanting", 0))
+        (void) snprintf(wait, sizeof wait, "; %" PRIu64 " threads wait for it",
+                        json_get_u64(use, "wanting", 0));
+    if (in)
+        (void) snprintf(end, sizeof end, "; suspended in %s unless it is used",
+                        human_age((uint64_t) (json_number_value(in) * 1000),
+                                  left));
+    sheet_printf(t, "device used", "%s ago (%s)%s%s",
+                 human_age(now > last ? now - last : 0, age),
+                 json_get_str(use, "kind", ""), wait, end);
+}
+
+static void add_strays(struct table *t, const json_t *strays)
+{
+    const json_t *s;
+    size_t i;
+
+    json_array_foreach(strays, i, s)
+        sheet_printf(t, "stray", "%s (%s)", json_get_str(s, "text", ""),
+                     json_get_str(s, "uuid", ""));
+}
+
 static int print_task(struct cli *c, const json_t *j)
 {
     const json_t *why = json_object_get(j, "why");
@@ -202,6 +233,11 @@ static int print_task(struct cli *c, const json_t *j)
     sheet_add(t, "why", json_get_str(why, "text", ""));
     sheet_add(t, "what would help", json_get_str(why, "change", ""));
     sheet_add(t, "staged", json_get_str(why, "staged", ""));
+    sheet_add(t, "suspended", json_get_str(why, "suspended", ""));
+    sheet_add(t, "not moved", json_get_str(json_object_get(j, "suspend"),
+                                           "text", ""));
+    add_use(t, json_object_get(j, "use"));
+    add_strays(t, json_object_get(j, "strays"));
     sheet_add(t, "attempt", get_number(j, "attempt", buf));
     sheet_add(t, "gpus", get_number(j, "gpus", buf));
     sheet_add(t, "cpus", get_number(j, "cpus", buf));

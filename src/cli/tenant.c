@@ -7,8 +7,10 @@
 #include "cli/call.h"
 #include "cli/print.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- ls and show ---- */
@@ -79,6 +81,10 @@ static int print_tenant(struct cli *c, const json_t *j)
     sheet_add(t, "devices held", get_number(j, "gpus_held", buf));
     sheet_add(t, "weight", get_number(j, "weight", buf));
     sheet_add(t, "budget", budget);
+    sheet_add(t, "idle after seconds",
+              get_number(j, "idle_grace_seconds", buf));
+    sheet_add(t, "interactive priority",
+              get_number(j, "interactive_priority", buf));
     sheet_add(t, "gpu-seconds", get_number(j, "gpu_seconds", buf));
     sheet_add(t, "of these lost", get_number(j, "gpu_seconds_lost", buf));
     sheet_add(t, "cpu-seconds", get_number(j, "cpu_seconds", buf));
@@ -123,7 +129,7 @@ const struct verb verb_tenant_show = {
 
 struct tenant_opts {
     struct opt_list members, add, drop;
-    const char *max_gpus, *quota, *parent, *budget, *note;
+    const char *max_gpus, *quota, *parent, *budget, *note, *grace, *priority;
     uint64_t weight;
 };
 
@@ -137,6 +143,10 @@ struct tenant_opts {
       "nobody", OPT_TEXT, AT(parent) }, \
     { "budget", 0, "BUDGET", "such as '100 gpu_hours/month' or " \
       "'500 money/30d'; none: without end", OPT_TEXT, AT(budget) }, \
+    { "idle-grace", 0, "TIME", "suspend its tasks when their devices stood " \
+      "unused for so long; none: as the policy says", OPT_TEXT, AT(grace) }, \
+    { "interactive-priority", 0, "N", "of those that want their devices " \
+      "back; none: their own", OPT_TEXT, AT(priority) }, \
     { "weight", 0, "N", "its share beside others", OPT_COUNT, AT(weight) }, \
     { "note", 0, "TEXT", "for people", OPT_TEXT, AT(note) }
 
@@ -233,6 +243,39 @@ static int put_budget(struct cli *c, const char *text, json_t *body)
     return 0;
 }
 
+static int put_priority(struct cli *c, const char *text, json_t *body)
+{
+    char *end;
+    long n;
+
+    if (strcmp(text, "none") == 0) {
+        json_put(body, "interactive_priority", json_null());
+        return 0;
+    }
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (errno || end == text || *end || n < -1000 || n > 1000)
+        return cli_fail(c, CLI_USAGE, "--interactive-priority: expected a "
+                        "number from -1000 to 1000, or 'none'; got '%s'",
+                        text);
+    json_put(body, "interactive_priority", json_integer(n));
+    return 0;
+}
+
+static int put_idle(struct cli *c, const struct tenant_opts *o, json_t *body)
+{
+    struct err err;
+    uint64_t ms = 0;
+
+    if (o->grace && strcmp(o->grace, "none") != 0 &&
+        quantity_duration(o->grace, &ms, &err) < 0)
+        return cli_fail(c, CLI_USAGE, "--idle-grace: %s (or 'none')",
+                        err.text);
+    if (o->grace)
+        json_put_milli(body, "idle_grace_seconds", ms);
+    return o->priority ? put_priority(c, o->priority, body) : 0;
+}
+
 static int put_quota(struct cli *c, const struct tenant_opts *o, json_t *body)
 {
     struct err err;
@@ -296,6 +339,8 @@ static int put_tenant(struct cli *c, const struct tenant_opts *o,
 
     if (rc == 0)
         rc = put_limits(c, o, body);
+    if (rc == 0)
+        rc = put_idle(c, o, body);
     if (rc == 0)
         rc = call_json(c, "PUT", path, body, &reply);
     return rc ? rc : print_object(c, reply, print_tenant);

@@ -55,7 +55,9 @@ static void add_reason(struct cli *c, json_t *w)
                  "&fields=task,state", id) != 0)
         return;
     json_array_foreach(json_object_get(tasks, "items"), i, t) {
-        if (strcmp(json_get_str(t, "state", ""), "waiting") != 0)
+        const char *state = json_get_str(t, "state", "");
+
+        if (strcmp(state, "waiting") != 0 && strcmp(state, "suspended") != 0)
             continue;
         if (call_get(c, &task, "/v1/workloads/%s/tasks/%s?fields=why", id,
                      json_get_str(t, "task", "")) == 0)
@@ -78,7 +80,10 @@ static void add_reasons(struct top *t)
     json_array_foreach(t->workloads, i, w) {
         if (left == 0)
             break;
-        if (json_get_u64(json_object_get(w, "tasks"), "waiting", 0) == 0)
+        const json_t *n = json_object_get(w, "tasks");
+
+        if (json_get_u64(n, "waiting", 0) == 0 &&
+            json_get_u64(n, "suspended", 0) == 0)
             continue;
         add_reason(t->cli, w);
         left--;

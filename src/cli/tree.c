@@ -22,6 +22,7 @@ static struct glyph glyph_of(const struct model_task *t)
         [MODEL_WAITING] = { "○", "o", STYLE_WAIT },
         [MODEL_STARTING] = { "◌", "*", STYLE_BUSY },
         [MODEL_RUNNING] = { "●", "*", STYLE_BUSY },
+        [MODEL_SUSPENDED] = { "◎", "-", STYLE_WAIT },
         [MODEL_ENDING] = { "◍", "~", STYLE_WAIT },
     };
     static const struct glyph ended[MODEL_OUTCOMES] = {
@@ -60,6 +61,8 @@ static const char *word_of(const struct model *m)
         return "running";
     if (!has_begun(m))
         return "queued";
+    if (m->count[MODEL_SUSPENDED] > 0)
+        return "suspended";
     return m->count[MODEL_WAITING] > 0 ? "waiting" : "running";
 }
 

@@ -13,7 +13,7 @@
 #define RETENTION_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
 struct up_opts {
-    const char *state, *devices, *pool, *engine, *runner;
+    const char *state, *devices, *gpud, *pool, *engine, *runner;
     const char *listen, *tls_cert, *tls_key, *tls_client_ca;
     const char *log_format, *log_level, *domain;
     struct opt_list labels;
@@ -24,8 +24,11 @@ struct up_opts {
 #define AT(member) offsetof(struct up_opts, member)
 static const struct opt up_opts[] = {
     { "state", 0, "DIR", "where to keep everything", OPT_TEXT, AT(state) },
-    { "devices", 0, "SPEC", "none, or simulated ones: "
-      "sim:2xH100-80GB,2xA10-24GB", OPT_TEXT, AT(devices) },
+    { "devices", 0, "SPEC", "auto: this machine's GPUs (where it has a "
+      "driver); none; or simulated ones: sim:2xH100-80GB,2xA10-24GB", OPT_TEXT,
+      AT(devices) },
+    { "gpud", 0, "SOCKET", "of the weir-gpud to ask for them "
+      "(/run/weir/gpud.sock, or one of its own)", OPT_TEXT, AT(gpud) },
     { "pool", 0, "NAME", "what to call this machine's pool (local)", OPT_TEXT,
       AT(pool) },
     { "label", 0, "KEY=VALUE", "of this machine, for documents that ask for "
@@ -135,6 +138,14 @@ static const char *or(const char *a, const char *b)
     return a ? a : b;
 }
 
+/* Where there is no driver nobody is to hear of it. */
+static const char *default_devices(const struct up_opts *o)
+{
+    bool local = !o->engine || strcmp(o->engine, "local") == 0;
+
+    return local && access("/dev/nvidiactl", F_OK) == 0 ? "auto" : "none";
+}
+
 static int run_up(struct cli *c, const void *opts)
 {
     const struct up_opts *o = opts;
@@ -142,7 +153,8 @@ static int run_up(struct cli *c, const void *opts)
                            .state_opt = o->state };
     struct control_conf conf = {
         .pool = or(o->pool, "local"), .engine = or(o->engine, "local"),
-        .devices = or(o->devices, "none"), .runner = o->runner,
+        .devices = or(o->devices, default_devices(o)), .gpud = o->gpud,
+        .runner = o->runner,
         .listen = o->listen, .tls_cert = o->tls_cert, .tls_key = o->tls_key,
         .tls_client_ca = o->tls_client_ca,
         .log_bytes = o->log_bytes ? o->log_bytes : LOG_BYTES,
@@ -182,7 +194,7 @@ const struct verb verb_up = {
         "on running\n"
         "and is found again by the next 'weir up' on the same state folder.",
     .examples =
-        "weir up                             # CPUs and memory of this "
+        "weir up                             # CPUs, memory and GPUs of this "
         "machine\n"
         "weir up --devices sim:4xH100-80GB   # with four simulated devices\n"
         "weir up --devices sim:2xH100-80GB,2xA10-24GB    # of two kinds\n"

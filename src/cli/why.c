@@ -52,6 +52,7 @@ static int print_why(struct cli *c, const json_t *task)
     sheet_add(t, "would help", change);
     sheet_add(t, "too late", json_get_str(why, "late", ""));
     sheet_add(t, "staged", json_get_str(why, "staged", ""));
+    sheet_add(t, "suspended", json_get_str(why, "suspended", ""));
     if (position)
         sheet_printf(t, "in line", "%" PRIu64, position);
     add_start(t, json_object_get(why, "start"));
@@ -78,7 +79,8 @@ static int find_waiting(struct cli *c, const char *id, uint64_t most,
 
         if (json_array_size(found) >= most)
             break;
-        if (strcmp(state, "waiting") != 0 && strcmp(state, "blocked") != 0)
+        if (strcmp(state, "waiting") != 0 && strcmp(state, "blocked") != 0 &&
+            strcmp(state, "suspended") != 0)
             continue;
         rc = call_task(c, id, json_get_str(t, "task", ""), &whole);
         if (rc != 0)
