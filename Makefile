@@ -21,6 +21,11 @@ test-slow:
 test-engines:
 	@echo "no engine beyond local yet: nothing to test here"
 
+# On a machine with a GPU and PyTorch; elsewhere it says so in one line.
+test-gpu: all
+	tools/deps bundle
+	tools/test-gpu $(BUILD)
+
 bench: all
 	tools/bench $(BUILD)
 
@@ -31,4 +36,4 @@ install: all
 clean:
 	rm -rf build build-asan build-fuzz build-cov
 
-.PHONY: all demo test test-slow test-engines bench install clean
+.PHONY: all demo test test-slow test-engines test-gpu bench install clean

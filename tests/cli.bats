@@ -626,6 +626,17 @@ END
     grep -q '^devices guaranteed  *1.5$' "$T/out"
     grep -q '^budget  *100 gpu_hours in 30d$' "$T/out"
     grep -q '^weight  *3$' "$T/out"
+    "$WEIR" tenant set vision --idle-grace 20m --interactive-priority 50
+    "$WEIR" tenant show vision -o json |
+        json '(o["idle_grace_seconds"], o["interactive_priority"])' |
+        grep -qx '(1200, 50)'
+    run -2 "$WEIR" tenant set vision --idle-grace soon
+    run -2 "$WEIR" tenant set vision --interactive-priority 1001
+    [ "$output" = "weir tenant set: --interactive-priority: expected a number from -1000 to 1000, or 'none'; got '1001'" ]
+    "$WEIR" tenant set vision --idle-grace none --interactive-priority none
+    "$WEIR" tenant show vision -o json |
+        json '"idle_grace_seconds" not in o and "interactive_priority" not in o' |
+        grep -qx True
     "$WEIR" tenant set vision --budget none --parent none --quota 0
     "$WEIR" tenant show vision -o json |
         json '"budget" not in o and "parent" not in o and o["quota"] == 0' |

@@ -90,6 +90,11 @@ def _read(path):
         return b""
 
 
+def read_text(path):
+    """What is in a file; nothing of one that is not there."""
+    return _read(path).decode(errors="replace").strip()
+
+
 def _links(pid):
     for name in ("cwd", "exe"):
         with contextlib.suppress(OSError):

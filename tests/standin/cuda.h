@@ -18,6 +18,7 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUmemPool_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;    /* and CUgraphExec */
 typedef struct { char bytes[16]; } CUuuid;
 typedef struct { char reserved[64]; } CUipcMemHandle;
 
@@ -26,6 +27,7 @@ enum {
     CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CUDA_ERROR_NOT_INITIALIZED = 3,
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_INVALID_CONTEXT = 201,
@@ -50,6 +52,18 @@ struct CUarray3d_desc {                /* CUDA_ARRAY3D_DESCRIPTOR */
     unsigned int channels, flags;
 };
 
+struct CUarray_desc_v1 {               /* as before CUDA 3.2 */
+    unsigned int width, height;
+    int format;
+    unsigned int channels;
+};
+
+struct CUarray3d_desc_v1 {
+    unsigned int width, height, depth;
+    int format;
+    unsigned int channels, flags;
+};
+
 struct CUmem_prop {                    /* CUmemAllocationProp */
     int type, handles;
     struct { int type, id; } location;
@@ -63,6 +77,13 @@ struct CUpool_props {                  /* CUmemPoolProps */
     void *security;
     size_t max;
     unsigned char reserved[56];
+};
+
+struct CUalloc_node {                  /* CUDA_MEM_ALLOC_NODE_PARAMS */
+    struct CUpool_props props;
+    const void *access;
+    size_t accesses, bytes;
+    CUdeviceptr p;
 };
 
 struct CUcheckpoint_lock {             /* CUcheckpointLockArgs */

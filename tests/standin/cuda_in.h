@@ -24,6 +24,12 @@ struct standin_proc *standin_map(int pid);
 void standin_unmap(struct standin_proc *p);
 void standin_each(void (*see)(struct standin_proc *p, void *arg), void *arg);
 
+/* Carry out p->ask, in the driver's own thread of this process. */
+int standin_carry_out(struct standin_proc *p);
+/* Wait until *word is no longer `was`, or wake who does. */
+void standin_wait(_Atomic uint32_t *word, uint32_t was);
+void standin_wake(_Atomic uint32_t *word);
+
 /* At the beginning of every call: waits while the process is locked.  At its
  * end, errno is what it was.
  */
@@ -39,6 +45,11 @@ void standin_left(const struct standin_call *c);
     __attribute__((cleanup(standin_left))) struct standin_call call_ = \
         standin_enter(); \
     (void) call_
+
+/* Whether an allocation becomes a node of the graph that a stream captures. */
+bool standin_captures(CUdeviceptr *p, size_t n, CUstream s);
+
+extern _Thread_local bool standin_low;         /* addresses of 32 bits */
 
 /* The device as files say it is. */
 int standin_devices(void);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,10 +19,13 @@
 /* What every process shows to the others, and the waiting of a locked one.
  *
  * A call counts itself in before it looks whether the process is locked, and
- * who locks sets the state before it waits for the count: so no call goes on in
- * a locked process.  A call that waits for a lock to end is not counted.
+ * who locks says so before it waits for the count: so no call goes on in a
+ * locked process.  A call that waits for a lock to end is not counted.
  */
 struct standin_proc *standin_me;
+
+/* As linux/futex.h has them, which a compiler for musl does not find. */
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
 
 static pid_t me_pid;
 static pthread_mutex_t me_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,14 +89,34 @@ static void forget(void)
         standin_me = NULL;
 }
 
+void standin_wait(_Atomic uint32_t *word, uint32_t was)
+{
+    (void) syscall(SYS_futex, word, FUTEX_WAIT, was, NULL, NULL, 0);
+}
+
+void standin_wake(_Atomic uint32_t *word)
+{
+    (void) syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Allocates nothing: who is held meanwhile may have the allocator's lock. */
 static void *driver_thread(void *arg)
 {
     struct standin_proc *p = arg;
 
     p->tid = (uint32_t) syscall(SYS_gettid);
     __atomic_store_n(&p->version, STANDIN_VERSION, __ATOMIC_RELEASE);
-    for (;;)
-        (void) pause();
+    for (;;) {
+        uint32_t ask = p->ask;
+
+        if (ask < STANDIN_LOCK) {
+            standin_wait(&p->ask, ask);
+            continue;
+        }
+        p->rc = standin_carry_out(p);
+        p->answered = p->asked;
+        p->ask = STANDIN_NOTHING;
+    }
     return NULL;
 }
 
@@ -206,7 +230,7 @@ struct standin_call standin_enter(void)
     c.in->calls++;
     for (;;) {
         c.in->in_calls++;
-        if (c.in->state == STANDIN_RUNNING)
+        if (c.in->state == STANDIN_RUNNING && !c.in->locking)
             return c;
         c.in->in_calls--;
         standin_sleep_until(standin_now_ns() + 1000000);

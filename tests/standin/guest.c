@@ -125,6 +125,29 @@ static int describe(const struct order *o)
     return 0;
 }
 
+/* A word all over what was allocated last, and how often it is there: in 1 MiB
+ * of every 16.
+ */
+static int mark(const struct order *o)
+{
+    enum { WORD = 0x5ec4e7ed, PIECE = 1 << 20, STEP = 16 << 20 };
+    static uint32_t piece[PIECE / sizeof(uint32_t)];
+    unsigned long long found = 0;
+    int rc = 0;
+
+    if (strcmp(o->word, "fill") == 0)
+        return cu.cuMemsetD32_v2(last, WORD, o->a / sizeof(uint32_t));
+    if (strcmp(o->word, "find") != 0)
+        return -1;
+    for (unsigned long long at = 0; rc == 0 && at + PIECE <= o->a; at += STEP) {
+        rc = cu.cuMemcpyDtoH_v2(piece, last + at, PIECE);
+        for (size_t k = 0; k < PIECE / sizeof(uint32_t); k++)
+            found += piece[k] == WORD;
+    }
+    (void) printf("%llu found\n", found);
+    return rc;
+}
+
 static int take(const struct order *o)
 {
     struct CUmem_prop prop = { .type = 1, .location = { .type = 1 } };
@@ -144,6 +167,14 @@ static int take(const struct order *o)
     if (strcmp(o->word, "pool") == 0)
         return cu.cuDeviceGetDefaultMemPool(&pool, 0)
                ? 999 : cu.cuMemAllocFromPoolAsync(&last, o->a, pool, NULL);
+    if (strcmp(o->word, "poolon") == 0)
+        return cu.cuDeviceGetDefaultMemPool(&pool, (int) o->b)
+               ? 999 : cu.cuMemAllocFromPoolAsync(&last, o->a, pool, NULL);
+    if (strcmp(o->word, "layers") == 0) {
+        deep.flags = 1;
+        return cu.cuMipmappedArrayCreate((CUmipmappedArray *) &array, &deep,
+                                         2);
+    }
     if (strcmp(o->word, "create") == 0)
         return cu.cuMemCreate(&handle, o->a, &prop, 0);
     if (strcmp(o->word, "array") == 0)
@@ -153,6 +184,92 @@ static int take(const struct order *o)
     if (strcmp(o->word, "mipmap") == 0)
         return cu.cuMipmappedArrayCreate((CUmipmappedArray *) &array, &deep,
                                          2);
+    return -1;
+}
+
+/* The same as before CUDA 3.2. */
+static int take_old(const struct order *o)
+{
+    unsigned int a = (unsigned int) o->a, b = (unsigned int) o->b, n[2];
+    struct CUarray_desc_v1 flat = { a, b, 0x20, 4 };
+    struct CUarray3d_desc_v1 deep = { a, b, 4, 0x20, 4, 0 };
+    int rc;
+
+    if (strcmp(o->word, "oldalloc") == 0) {
+        rc = cu.cuMemAlloc(&n[0], a);
+        last = rc ? last : n[0];
+        return rc;
+    }
+    if (strcmp(o->word, "oldpitch") == 0) {
+        rc = cu.cuMemAllocPitch(&n[0], &n[1], a, b, 4);
+        last = rc ? last : n[0];
+        return rc;
+    }
+    if (strcmp(o->word, "oldarray") == 0)
+        return cu.cuArrayCreate((CUarray *) &array, &flat);
+    if (strcmp(o->word, "oldarray3d") == 0)
+        return cu.cuArray3DCreate((CUarray *) &array, &deep);
+    if (strcmp(o->word, "oldfree") == 0)
+        return cu.cuMemFree((unsigned int) last);
+    if (strcmp(o->word, "oldtotal") == 0)
+        return cu.cuDeviceTotalMem(&n[0], 0) ? 999 : (int) (n[0] >> 20);
+    if (strcmp(o->word, "oldinfo") == 0)
+        return cu.cuMemGetInfo(&n[0], &n[1]) ? 999 : (int) (n[0] >> 20);
+    return -1;
+}
+
+/* Graphs that allocate: by a node, or by what a stream captured. */
+static int graphs(const struct order *o)
+{
+    struct CUalloc_node p = { .props = { .type = 1, .location = { 1, 0 } },
+                              .bytes = o->a };
+    static CUgraph graph, exec;
+    static CUstream s;
+    void *node;
+    int rc;
+
+    if (strcmp(o->word, "graph") == 0) {
+        rc = cu.cuGraphCreate(&graph, 0);
+        rc = rc ? rc : cu.cuGraphAddMemAllocNode(&node, graph, NULL, 0, &p);
+        return rc ? rc : cu.cuGraphInstantiateWithFlags(&exec, graph, 0);
+    }
+    if (strcmp(o->word, "capture") == 0) {
+        rc = s ? 0 : cu.cuStreamCreate(&s, 0);
+        rc = rc ? rc : cu.cuStreamBeginCapture_v2(s, 0);
+        rc = rc ? rc : cu.cuMemAllocAsync(&last, o->a, s);
+        rc = rc ? rc : cu.cuStreamEndCapture(s, &graph);
+        return rc ? rc : cu.cuGraphInstantiateWithFlags(&exec, graph, 0);
+    }
+    if (strcmp(o->word, "rungraph") == 0)
+        return cu.cuGraphLaunch(exec, s);
+    if (strcmp(o->word, "trim") == 0)
+        return cu.cuDeviceGraphMemTrim(0);
+    return -1;
+}
+
+/* Memory that is another process's, or one more time this one's. */
+static int share(const struct order *o)
+{
+    char name[sizeof(CUipcMemHandle) + 1] = "";
+    CUmemGenericAllocationHandle more;
+    CUipcMemHandle h;
+    int rc;
+
+    if (strcmp(o->word, "retain") == 0)
+        return cu.cuMemRetainAllocationHandle(&more, (void *) (uintptr_t) last);
+    if (strcmp(o->word, "export") == 0) {
+        rc = cu.cuIpcGetMemHandle(&h, last);
+        if (rc == 0)
+            memcpy(name, &h, sizeof h);
+        (void) printf("%s ", name);
+        return rc;
+    }
+    if (strcmp(o->word, "import") == 0) {
+        (void) snprintf(h.reserved, sizeof h.reserved, "%llu.%llu", o->a, o->b);
+        return cu.cuIpcOpenMemHandle_v2(&last, h, 0);
+    }
+    if (strcmp(o->word, "close") == 0)
+        return cu.cuIpcCloseMemHandle(last);
     return -1;
 }
 
@@ -211,6 +328,22 @@ static int threads(struct order *o)
     return sum;
 }
 
+static void *synchronise(void *arg)
+{
+    intptr_t rc = cu.cuCtxSetCurrent(ctx);
+
+    (void) arg;
+    return (void *) (rc ? rc : cu.cuCtxSynchronize());
+}
+
+static int spawn(void *(*fn)(void *), void *arg)
+{
+    pthread_t t;
+    int rc = pthread_create(&t, NULL, fn, arg);
+
+    return rc ? rc : pthread_detach(t);
+}
+
 static int work(const struct order *o)
 {
     struct order copy = *o;
@@ -229,6 +362,8 @@ static int work(const struct order *o)
         return launch(o->word);
     if (strcmp(o->word, "sync") == 0)
         return cu.cuCtxSynchronize();
+    if (strcmp(o->word, "stay") == 0)
+        return spawn(synchronise, NULL);
     if (strcmp(o->word, "query") == 0)
         return cu.cuStreamQuery(NULL);
     if (strcmp(o->word, "set") == 0)
@@ -240,13 +375,128 @@ static int work(const struct order *o)
     return -1;
 }
 
+static int is_gate(const void *p)
+{
+    Dl_info at;
+
+    return p && dladdr(p, &at) && strstr(at.dli_fname, "libweir-gate");
+}
+
+/* The b-th word of the a-th table. */
+static const void *word(const struct order *o)
+{
+    static const char *const ids[] = {
+        "weir-table-sized", "weir-table--bare", "weir-table---odd",
+        "\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\x66\xe1\xf2",
+        "\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9",
+    };
+    const void *t = NULL;
+    CUuuid id;
+
+    memcpy(&id, ids[o->a % 5], sizeof id);
+    if (cu.cuGetExportTable(&t, &id))
+        return NULL;
+    return ((const void *const *) t)[o->b];
+}
+
+/* A function of the driver that no gate is in front of. */
+static void *go_around(void *arg)
+{
+    CUresult (*sum)(int, int, int, int, int, int, int, int);
+
+    memcpy(&sum, &arg, sizeof arg);
+    (void) sum(0, 0, 0, 0, 0, 0, 0, 0);
+    return NULL;
+}
+
+static int tables(const struct order *o)
+{
+    struct order odd = { "", 2, 1 };
+    CUresult (*sum)(int, int, int, int, int, int, int, int);
+    CUresult (*twice)(double);
+    const void *p;
+
+    if (strcmp(o->word, "around") == 0) {
+        p = word(&odd);
+        return spawn(go_around, (void *) (uintptr_t) p);
+    }
+    if (strcmp(o->word, "word") == 0) {
+        p = word(o);
+        return is_gate(p) ? 1000 : (uintptr_t) p < 1000 ? (int) (uintptr_t) p
+                                                        : 2000;
+    }
+    if (strcmp(o->word, "sum") == 0) {
+        p = word(o);
+        memcpy(&sum, &p, sizeof p);
+        return sum(1, 2, 3, 4, 5, 6, 7, 8);
+    }
+    if (strcmp(o->word, "twice") == 0) {
+        p = word(o);
+        memcpy(&twice, &p, sizeof p);
+        return twice(2.5);
+    }
+    return -1;
+}
+
+/* The same call many times. */
+static int repeat(const struct order *o)
+{
+    struct order first = { "", 0, 1 };
+    CUresult (*sum)(int, int, int, int, int, int, int, int);
+    const void *p;
+    int rc = 0;
+
+    if (strcmp(o->word, "queries") == 0) {
+        for (unsigned long long k = 0; k < o->a; k++)
+            rc |= cu.cuStreamQuery(NULL);
+    } else if (strcmp(o->word, "syncs") == 0) {
+        for (unsigned long long k = 0; k < o->a; k++)
+            rc |= cu.cuStreamSynchronize(NULL);
+    } else if (strcmp(o->word, "sums") == 0) {
+        p = word(&first);
+        memcpy(&sum, &p, sizeof p);
+        for (unsigned long long k = 0; k < o->a; k++)
+            rc |= sum(0, 0, 0, 0, 0, 0, 0, 0);
+    } else {
+        return -1;
+    }
+    return rc;
+}
+
+/* Which function a program gets, by the stranger ways to one. */
+static int ways(const struct order *o)
+{
+    int (*wrapped)(void);
+    void *p;
+
+    if (strcmp(o->word, "wrapped") == 0) {
+        p = dlsym(RTLD_DEFAULT, "wrapped");
+        memcpy(&wrapped, &p, sizeof p);
+        return p ? wrapped() : 999;
+    }
+#if defined LM_ID_NEWLM
+    if (strcmp(o->word, "space") == 0) {
+        p = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+        return is_gate(p ? dlsym(p, "cuInit") : NULL);
+    }
+    if (strcmp(o->word, "version") == 0) {
+        p = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        return is_gate(dlvsym(p, "cuInit", "STANDIN_1")) &&
+               dlvsym(p, "cuInit", "STANDIN_2") == NULL &&
+               dlvsym(RTLD_DEFAULT, "strlen", "NO_2.2.5") == NULL &&
+               dlvsym(RTLD_DEFAULT, "strlen", "GLIBC_2.2.5") != NULL;
+    }
+#endif
+    return -1;
+}
+
 /* Whether the names are where a program finds them by itself. */
 static int names(const struct order *o)
 {
     if (strcmp(o->word, "default") == 0)
         return dlsym(RTLD_DEFAULT, "cuInit") != NULL;
     if (strcmp(o->word, "next") == 0)
-        return dlsym(RTLD_NEXT, "strlen") == (void *) strlen;
+        return dlsym(RTLD_NEXT, "getppid") == (void *) getppid;
     if (strcmp(o->word, "missing") == 0)
         return dlsym(RTLD_DEFAULT, "no_such_name") == NULL && dlerror() != NULL;
     return -1;
@@ -255,7 +505,7 @@ static int names(const struct order *o)
 static void obey(const struct order *o)
 {
     static int (*const all[])(const struct order *) = {
-        take, give, work, names,
+        mark, take, take_old, share, graphs, give, work, tables, repeat, ways, names,
     };
     int rc = describe(o) == 0 ? 0 : -1;
 
@@ -276,8 +526,10 @@ static void on_alarm(int sig)
     alarms++;
 }
 
-/* "fork" goes on in a child, and after its end in the parent. */
-int main(void)
+/* "fork" goes on in a child, and after its end in the parent; "exec" goes on in
+ * a new image of the process.
+ */
+int main(int argc, char **argv)
 {
     char line[128];
     struct sigaction act = { .sa_handler = on_alarm };
@@ -290,7 +542,9 @@ int main(void)
 
         if (sscanf(line, "%31s %llu %llu", o.word, &o.a, &o.b) < 1)
             continue;
-        if (strcmp(o.word, "fork") != 0) {
+        if (strcmp(o.word, "exec") == 0 && argc > 0) {
+            (void) execv("/proc/self/exe", argv);
+        } else if (strcmp(o.word, "fork") != 0) {
             obey(&o);
         } else if (fork() != 0) {
             (void) wait(NULL);

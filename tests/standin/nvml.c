@@ -27,6 +27,7 @@
  *            xid=79               an event when it becomes another text than it
  *                                 was; 79/2 is another than 79/1
  *            no_events=1          it tells of none
+ *            mps=1                its processes are clients of MPS
  *            lost=1 reset=1 denied=1 fault=1
  *            slow_ms=             how long each question about it takes
  */

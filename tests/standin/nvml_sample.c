@@ -232,9 +232,9 @@ EXPORT int nvmlDeviceGetPcieReplayCounter(struct nvml_device *d,
     return nvml_small(d, "replays", count);
 }
 
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *d,
-                                                   unsigned *count,
-                                                   struct nvml_process *list)
+/* All processes of a device are clients of MPS, or none is. */
+static int list_processes(struct nvml_device *d, bool mps, unsigned *count,
+                          struct nvml_process *list)
 {
     struct sum s = { .max = *count, .list = list };
     struct nvml_text t;
@@ -243,9 +243,24 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *d,
     if (rc)
         return rc;
     s.device = d->index;
-    processes(d, add, &s);
+    if (mps == (nvml_text_number(&t, "mps", 0) != 0))
+        processes(d, add, &s);
     *count = s.count;
     return s.count > s.max ? NVML_RC_SIZE : NVML_RC_OK;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct nvml_device *d,
+                                                   unsigned *count,
+                                                   struct nvml_process *list)
+{
+    return list_processes(d, false, count, list);
+}
+
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct nvml_device *d,
+                                                      unsigned *count,
+                                                      struct nvml_process *list)
+{
+    return list_processes(d, true, count, list);
 }
 
 EXPORT int nvmlDeviceGetProcessUtilization(struct nvml_device *d,

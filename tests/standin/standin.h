@@ -17,7 +17,13 @@
  *                 memory is bytes
  *     faults      text, key=value a line: what is to go wrong; for libcuda the
  *                 result of init, retain, alloc, lock, checkpoint, restore,
- *                 unlock (a CUresult), and checkpoint_ms, restore_ms
+ *                 unlock, state (a CUresult), and checkpoint_ms, restore_ms,
+ *                 told (a state in place of the true one), fragile=1 (it dies
+ *                 when its threads run meanwhile), left=1 (memory is not
+ *                 cleared between processes); from lock on with ".PID"
+ *                 behind them for one process alone
+ *     hold        while it is there, no checkpoint and no restore ends;
+ *     hold.PID    none of that process does
  *     mem/        what stands behind device memory, a file for each piece
  *     proc/PID    struct standin_proc, mapped: made by a process with its first
  *                 context; left behind by one that was killed, so who reads it
@@ -34,6 +40,11 @@ enum standin_state {                   /* as the driver's checkpoint has it */
     STANDIN_FAILED,
 };
 
+enum standin_ask {
+    STANDIN_NOTHING, STANDIN_FILLING,  /* it is being written */
+    STANDIN_LOCK, STANDIN_TAKE, STANDIN_RESTORE,
+};
+
 struct standin_proc {
     uint32_t version;                  /* STANDIN_VERSION, written last */
     uint32_t tid;                      /* of the driver's own thread */
@@ -47,4 +58,14 @@ struct standin_proc {
     _Atomic uint32_t in_calls;         /* threads that are in the driver */
     _Atomic uint64_t parked_of[STANDIN_DEVICES];   /* where they were */
     _Atomic uint32_t at[STANDIN_DEVICES];  /* where a restore put device k, + 1 */
+    /* What the driver's thread is asked to do; it goes on with that also when
+     * who asked has died, and nobody else is answered before it is over.
+     */
+    _Atomic uint32_t ask;              /* enum standin_ask */
+    _Atomic uint32_t locking;          /* a lock waits for calls and kernels */
+    _Atomic uint32_t asked, answered;  /* numbers of the last ones */
+    int32_t rc;                        /* of the last one */
+    uint32_t ms;                       /* a lock's limit; how long others take */
+    int32_t fault;                     /* the result of one that is to fail */
+    int32_t to[STANDIN_DEVICES];       /* where a restore puts device k */
 };
