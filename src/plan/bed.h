@@ -22,7 +22,8 @@ struct bed_item {
     struct plan_tenant *t;             /* NULL: the bed's */
     int priority;
     uint32_t milli, ranks;
-    uint64_t cpus, below_ms, deadline_ms, had_work, had_ms;
+    uint64_t cpus, memory, below_ms, deadline_ms, had_work, had_ms;
+    bool unmeasured;                   /* what it leaves when suspended */
     enum plan_yield yield;
     uint32_t beside;                   /* of one rank more, another part */
     bool one_pool;
@@ -72,7 +73,8 @@ static inline void bed_open(struct bed *b)
 static inline struct plan_item *bed_add(struct bed *b, struct bed_item i)
 {
     struct plan_part parts[] = {
-        { .need = { .gpu_milli = i.milli, .cpu_milli = i.cpus * 1000 },
+        { .need = { .gpu_milli = i.milli, .cpu_milli = i.cpus * 1000,
+                    .memory = i.memory },
           .count = i.ranks ? i.ranks : 1, .max = i.ranks ? i.ranks : 1 },
         { .need.gpu_milli = i.beside, .count = 1, .max = 1 },
     };
@@ -81,7 +83,7 @@ static inline struct plan_item *bed_add(struct bed *b, struct bed_item i)
         .tenant = i.t ? i.t : b->t, .priority = i.priority, .parts = parts,
         .nparts = i.beside ? 2 : 1, .one_pool = i.one_pool,
         .yield = i.yield, .ready_ms = plan_now(b->p),
-        .order = ++b->order, .below_ms = i.below_ms, .bytes = 1,
+        .order = ++b->order, .below_ms = i.below_ms, .bytes = !i.unmeasured,
         .deadline_ms = i.deadline_ms, .had_work = i.had_work,
         .had_ms = i.had_ms,
         .sig.key = { i.like ? predict_key(i.like, 0) : 0 },

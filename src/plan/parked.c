@@ -6,9 +6,10 @@
  * shape that they go on with.
  */
 
+/* Its own memory, which it keeps, and what it has on its devices. */
 uint64_t item_bytes(const struct plan_item *i, const struct plan_place *at)
 {
-    uint64_t sum = 0;
+    uint64_t sum = i->shape->parts[at->part].need.memory;
 
     if (i->bytes > 0)
         return i->bytes;

@@ -135,6 +135,18 @@ static bool try_beside(struct search *s, struct plan_node *n,
            promise_allows(s->p, s->item, n, s->part, ret);
 }
 
+/* Do all its ranks on the node together take no more than they left there? */
+static bool takes_what_it_left(const struct plan_item *i,
+                               const struct plan_node *n, uint64_t parked)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < i->nplaces && sum <= parked; k++)
+        if (i->places[k].node == n)
+            sum += i->shape->parts[i->places[k].part].need.memory;
+    return sum <= parked;
+}
+
 /* Room for the rank that it may have, but for what is promised. */
 static bool has_room(const struct search *s, const struct plan_node *n)
 {
@@ -144,11 +156,12 @@ static bool has_room(const struct search *s, const struct plan_node *n)
     if (!place_fits(s->p, n, s->part, parked, s->o->ignore_closed) ||
         !may_go(s->item, n))
         return false;
-    /* Several ranks have what was parked together, and not each; but who left
-     * at least what it takes has it, whoever holds the rest.
+    /* Several ranks have what was parked together, and not each; but a set that
+     * left at least what it takes has it, whoever holds the rest.
      */
     return s->shape->simple ||
-           (place_bound(s->item) && s->item->bytes >= s->part->need.memory) ||
+           (place_bound(s->item) &&
+            takes_what_it_left(s->item, n, parked)) ||
            n->memory_held + n->parked + s->part->need.memory <=
            n->memory + parked;
 }

@@ -149,8 +149,9 @@ struct plan_item_spec {
                                           0: as predict_level says then */
     uint64_t had_work;                 /* device-ms of earlier attempts */
     uint64_t had_ms;                   /* run time that counts as done */
-    uint64_t bytes;                    /* device memory to move when suspended;
-                                          0: all it has */
+    uint64_t bytes;                    /* each rank leaves in memory when it is
+                                          suspended; 0: its own memory and all
+                                          of its devices' */
     bool cold;                         /* never staged */
     struct predict_sig sig;
     void *owner;

@@ -137,6 +137,58 @@ static void test_least_loss(void)
     plan_free(b->p);
 }
 
+/* A suspended one keeps its own memory beside what it had on its device. */
+static void test_leaves_memory(uint64_t memory, enum plan_yield how)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *low, *high;
+
+    bed_open(b);
+    (void) bed_node(b, "n", 1, true, false);
+    low = RAN(6 * MINUTE, .milli = 1000, .memory = memory, .unmeasured = true);
+    high = BED(.milli = 1000, .priority = 1);
+    ok(evicts(b, low, high, EVICT_PRIORITY, how), "%s of 1024",
+       how == YIELD_KILL ? "1024 and the device's 1" : "1023 and 1");
+    plan_free(b->p);
+}
+
+/* Two parts come back to a node: what one part left more than it takes is had
+ * by the other one once.
+ */
+static void test_back_in_parts(void)
+{
+    struct plan_device device[] = {
+        { "simulated", 1 }, { "simulated", 1 }, { "simulated", 1 },
+    };
+    struct plan_part parts[] = {
+        { .need = { .gpu_milli = 1000, .memory = 18 }, .count = 1, .max = 1 },
+        { .need = { .gpu_milli = 1000, .memory = 1 }, .count = 2, .max = 2 },
+    };
+    struct bed bed, *b = &bed;
+    struct plan_item *set, *other;
+
+    bed_open(b);
+    (void) plan_node_add(b->p, &(struct plan_node_spec) {
+        .name = "n", .pool = "pool", .domain = "", .cpu_milli = 64000,
+        .memory = 21, .devices = device, .ndevices = 3, .suspends = true,
+    }, NULL);
+    set = plan_add(b->p, &(struct plan_item_spec) {
+        .tenant = b->t, .parts = parts, .nparts = 2, .order = ++b->order,
+        .ready_ms = plan_now(b->p), .bytes = 1,
+    });
+    bed_run(b);
+    ok(bed_runs(set), "it runs");
+    plan_leaving(b->p, set, NULL);
+    plan_left(b->p, set, true, 0);
+    other = BED(.cpus = 1, .memory = 2, .priority = 1);
+    bed_run(b);
+    ok(bed_runs(other) && !bed_runs(set), "20 are more than the 19 left");
+    plan_end(b->p, other, true);
+    bed_run(b);
+    ok(bed_runs(set), "then it goes on");
+    plan_free(b->p);
+}
+
 static void test_quota(void)
 {
     struct bed bed, *b = &bed;
@@ -643,6 +695,9 @@ int main(void)
     test_in_vain();
     test_leaves_anyhow();
     test_least_loss();
+    test_leaves_memory(1023, YIELD_SUSPEND);
+    test_leaves_memory(1024, YIELD_KILL);
+    test_back_in_parts();
     test_quota();
     test_quota_kill();
     test_turn();
