@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "net/listen.h"
+#include "store/store.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -240,6 +241,7 @@ int api_open(struct loop *l, const struct api_conf *conf,
     a->started_ms = clock_wall_ms();
     a->keys = map_new();
     a->audit = audit_new(a);
+    a->held.durable = store_durable(api_store(a));
     a->watchers = watchers_new(a);
     a->followers = followers_new(a);
     rc = open_unix(a, conf, conf->listen ? files / 2 : files, err);
@@ -264,7 +266,16 @@ void api_drain(struct api *a)
 
 void api_durable(struct api *a, uint64_t seq)
 {
+    held_durable(&a->held, seq);
     watchers_durable(a->watchers, seq);
+}
+
+void api_failed(struct api *a)
+{
+    const char *why = a->ops->trouble(a->arg);
+
+    held_fail(&a->held, trouble_status(why), why);
+    a->held.durable = store_durable(api_store(a));
 }
 
 void api_close(struct api *a)
@@ -273,6 +284,7 @@ void api_close(struct api *a)
         return;
     a->draining = true;
     api_forget_pending(a);             /* http_close answers them */
+    held_clear(&a->held);
     http_close(a->http[0]);
     http_close(a->http[1]);
     watchers_free(a->watchers);

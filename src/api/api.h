@@ -23,7 +23,9 @@ int api_open(struct loop *l, const struct api_conf *conf,
 void api_close(struct api *a);
 /* Stop taking new requests; those in flight are answered. */
 void api_drain(struct api *a);
-/* New durable events: wake the watchers. */
+/* New durable events: wake the watchers, send what shows them. */
 void api_durable(struct api *a, uint64_t seq);
+/* What was not durable is lost; the service is in trouble and says why. */
+void api_failed(struct api *a);
 /* The OpenAPI document, as text; static. */
 const char *api_openapi(void);

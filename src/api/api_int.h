@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/held.h"
 #include "api/route.h"
 #include "base/err.h"
 #include "net/http.h"
@@ -28,6 +29,7 @@ struct api {
     uint64_t started_ms;
     bool draining;
     struct pending *pending;           /* proposals without an answer */
+    struct held_list held;             /* answers ahead of the disk */
     struct map *keys;                  /* idempotency keys being submitted */
     struct audit *audit;
     struct watchers *watchers;
@@ -67,6 +69,8 @@ void call_propose_or(struct call *c, struct event *e, call_then_f then,
 void call_backup(struct call *c, const char *file, call_then_f then);
 /* An event of the caller's: typed, with who it is. */
 void call_event(const struct call *c, struct event *e, enum event_type type);
+/* Of a service that writes nothing, by what it says. */
+unsigned trouble_status(const char *text);
 /* Writes are refused right now: answered, true. */
 bool call_in_trouble(struct call *c);
 /* The audit's line of a refusal; `status` is what the caller was told. */
@@ -77,7 +81,7 @@ const char *call_arg(const struct call *c, const char *name);   /* NULL */
 uint64_t call_count(const struct call *c, const char *name, uint64_t fallback);
 bool call_flag(const struct call *c, const char *name);
 
-/* Answers. */
+/* Answers.  One in JSON is sent when what it shows is durable. */
 void reply_json(struct call *c, unsigned status, json_t *body);  /* taken */
 /* A list, or a page of it: `next`, which may be NULL, leads on.  Both taken. */
 void reply_items(struct call *c, json_t *items, json_t *next);

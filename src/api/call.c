@@ -78,13 +78,18 @@ void call_event(const struct call *c, struct event *e, enum event_type type)
     (void) snprintf(e->who, sizeof e->who, "%s", c->who.id);
 }
 
+unsigned trouble_status(const char *text)
+{
+    return strstr(text, "full") ? 507 : 503;
+}
+
 bool call_in_trouble(struct call *c)
 {
     const char *text = c->api->ops->trouble(c->api->arg);
 
     if (!*text)
         return false;
-    reply_error(c, strstr(text, "full") ? 507 : 503, "%s", text);
+    reply_error(c, trouble_status(text), "%s", text);
     return true;
 }
 

@@ -14,7 +14,7 @@ void reply_json(struct call *c, unsigned status, json_t *body)
     char *text = json_text(body);
 
     json_decref(body);
-    http_reply(c->req, status, "application/json", text, strlen(text));
+    held_reply(c, status, text);
 }
 
 void reply_items(struct call *c, json_t *items, json_t *next)

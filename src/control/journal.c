@@ -278,6 +278,8 @@ void journal_failed(const struct err *err, void *arg)
         world_free(fresh);
     }
     effects_fail(c, &why);
+    if (c->api)
+        api_failed(c->api);
     watch_remove(c->probe);
     c->probe = loop_timer(c->loop, PROBE_MS, on_probe, c);
 }
