@@ -7,8 +7,6 @@
 
 /* What a runner needs to start one rank; see engine/wire.h. */
 
-enum { PORT_FIRST = 20000, PORT_SPAN = 10000 };
-
 static json_t *pairs_json(const struct spec_pair *p, uint32_t n)
 {
     json_t *o = json_object();
@@ -97,12 +95,10 @@ static void put_devices(json_t *o, const struct control *c,
 /* Ranks of one attempt meet here; another attempt gets another port. */
 static void put_rendezvous(json_t *o, const struct order_of *f)
 {
-    const struct task *t = f->task;
-    uint64_t mix = t->workload->id * 7919 + t->index * 31 + f->gen;
     char text[64];
 
     (void) snprintf(text, sizeof text, "127.0.0.1:%u",
-                    PORT_FIRST + (unsigned) (mix % PORT_SPAN));
+                    task_port(f->task, f->gen));
     json_put_str(o, "rendezvous", text);
 }
 

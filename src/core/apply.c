@@ -166,7 +166,12 @@ static void apply_workload_ended(struct world *w, struct event *e)
 static void apply_planned(struct world *w, struct event *e)
 {
     struct task *t = task_of(w, e);
+    uint16_t port = 0;
 
+    if (t->staged && t->staged->gen == e->gen) {   /* its process knows it */
+        port = t->port;
+        t->port = 0;
+    }
     t->gen = e->gen;
     t->cause = SPEC_CAUSE_NONE;
     t->status = 0;
@@ -191,6 +196,8 @@ static void apply_planned(struct world *w, struct event *e)
     workload_timer(w, t->workload);
     item_start(w, t);
     t->gens_staged = 0;                /* `gen` is past them */
+    t->port = port;
+    port_take(w, t, e->gen, e->ngrants);
     task_set_state(w, t, TASK_STARTING, e->time_ms);
 }
 
@@ -283,7 +290,7 @@ static void apply_retrying(struct world *w, struct event *e)
 {
     struct task *t = task_of(w, e);
 
-    t->losses = task_losses(t, e->time_ms);
+    t->losses = (uint16_t) task_losses(t, e->time_ms);
     if (e->cause == SPEC_CAUSE_LOST)
         t->losses++;
     else if (e->cause == SPEC_CAUSE_PREEMPTED)
@@ -387,6 +394,7 @@ static void attempt_ended(struct world *w, struct task *t, uint64_t now_ms)
         add_to(&t->used_wall_ms, now_ms - task_stretch_ms(t));
     item_over(w, t, t->cause == SPEC_CAUSE_NONE && !t->stopping &&
               t->attempt_ms != 0 && !away_off(t));
+    port_give(w, t);
     free(take(t->leases));
     away_free(take(t->away));
 }

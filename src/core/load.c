@@ -266,13 +266,15 @@ static int load_task(struct world *w, const char *key, const json_t *body,
     if (progress_load(t, json_object_get(body, "progress")) < 0)
         return bad_row(key, "its progress is none", err);
     t->gens_staged = (uint32_t) json_get_u64(hidden, "gens_staged", 0);
+    if (!port_load(w, t, json_get_u64(hidden, "port", 0)))
+        return bad_row(key, "its port is another's, or none of ours", err);
     if (stage_load(w, t, json_object_get(body, "staged"),
                    json_object_get(hidden, "staged")) < 0)
         return bad_row(key, "where it is staged is nowhere", err);
     if (away_load(t, json_object_get(body, "suspend"),
                   json_object_get(hidden, "away")) < 0)
         return bad_row(key, "how it is suspended is not said", err);
-    t->losses = (uint32_t) json_get_u64(hidden, "losses", 0);
+    t->losses = (uint16_t) json_get_u64(hidden, "losses", 0);
     t->stopping = json_get_bool(hidden, "stopping", false);
     t->aborting = json_get_bool(hidden, "aborting", false);
     t->force = json_get_bool(hidden, "force", false);

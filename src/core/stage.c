@@ -151,6 +151,7 @@ void apply_staged(struct world *w, struct task *t, struct event *e)
     e->ngrants = 0;
     t->staged->gen = e->gen;
     t->staged->since_ms = e->time_ms;
+    port_take(w, t, e->gen, t->staged->ngrants);
     rc = task_tell_staged(w, t, NULL);
     assert(rc == 0);                   /* check_staged has looked */
     (void) rc;
@@ -174,6 +175,7 @@ void task_unstage(struct world *w, struct task *t)
     if (t->item)
         plan_unstaged(w->plan, t->item);
     t->gens_staged++;
+    port_give(w, t);
     task_stage_free(take(t->staged));
     task_dirty(w, t);
 }

@@ -209,6 +209,28 @@ static int verify_tenant(const struct world *w, const struct tenant *t,
     return 0;
 }
 
+/* Each of those that have a port has one of its own. */
+static int verify_ports(const struct world *w, struct err *err)
+{
+    const struct workload *wl;
+    uint32_t taken = 0;
+    size_t pos = 0;
+
+    for (uint32_t i = 0; i < array_size(w->ports); i++)
+        taken += (uint32_t) __builtin_popcountll(w->ports[i]);
+    while ((wl = map_next(w->workloads, &pos, NULL)))
+        for (uint32_t i = 0; i < wl->spec->ntasks; i++) {
+            const struct task *t = &wl->tasks[i];
+
+            if (!port_right(w, t))
+                return wrong(err, "a port that is not its own", t->spec->name,
+                             t->port);
+            taken -= t->port > 0;
+        }
+    return taken == 0 ? 0 : wrong(err, "ports are not counted right", "world",
+                                  taken);
+}
+
 int world_verify(const struct world *w, struct err *err)
 {
     const struct workload *wl;
@@ -230,5 +252,7 @@ int world_verify(const struct world *w, struct err *err)
     if (rc == 0 && in_line != w->waiting)
         rc = wrong(err, "those in line are not counted right", "world",
                    in_line);
+    if (rc == 0)
+        rc = verify_ports(w, err);
     return rc < 0 ? rc : plan_check(w->plan, err);
 }

@@ -193,6 +193,7 @@ static json_t *task_hidden(const struct task *t)
     view_some(j, "attempt_gpu_ms", t->attempt_gpu_ms);
     view_some(j, "level", t->level);
     view_some(j, "gens_staged", t->gens_staged);
+    view_some(j, "port", t->port);
     if (t->staged)
         json_put(j, "staged", json_pack("[I,I]", (json_int_t) t->staged->gen,
                  (json_int_t) t->staged->since_ms));

@@ -174,7 +174,9 @@ struct task {
     struct lease *leases;              /* `ranks` of them while an attempt lives, else NULL */
     uint16_t leases_left;              /* not ended yet */
     uint16_t unclaimed;                /* of those: still planned */
-    uint32_t losses;                   /* attempts lost in a row, all short */
+    uint16_t losses;                   /* attempts lost in a row, all short */
+    uint16_t port;                     /* where its ranks meet; 0: see
+                                          task_port */
     uint64_t attempt_ms;               /* first claim of the living attempt; 0: none */
     struct task_away *away;            /* or NULL: never asked to leave */
     bool forced;                       /* a task.stopping with force was journalled */
@@ -423,6 +425,8 @@ struct workload *world_next(const struct world *w, size_t *pos);       /* in ord
 struct tenant *world_next_tenant(const struct world *w, size_t *pos);
 struct token *world_next_token(const struct world *w, size_t *pos);
 struct block *world_next_block(const struct world *w, size_t *pos);
+/* Where the ranks of that generation meet, on the node of the first one. */
+uint16_t task_port(const struct task *t, uint32_t gen);
 struct window *world_next_window(const struct world *w, size_t *pos);
 const struct policy *world_policy(const struct world *w);
 struct predict *world_predict(const struct world *w);

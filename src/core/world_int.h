@@ -84,6 +84,8 @@ struct kept_meter {
     uint32_t nparts;
 };
 
+enum { PORT_FIRST = 20000, PORTS = 10000 };
+
 struct world {
     uint64_t seq, time_ms, epoch, next_workload;
     struct map *workloads, *keys, *tenants, *tokens, *block_ids, *windows;
@@ -113,6 +115,7 @@ struct world {
     uint64_t promised;                 /* by the plan, as its row has it */
     uint64_t ranked_ms;                /* levels changed last; 0: never */
     json_t *promises;                  /* the row, while it is loaded */
+    uint64_t ports[PORTS / 64 + 1];    /* taken ones; see port.c */
 };
 
 #define container_of(p, type, member) \
@@ -290,6 +293,15 @@ void item_grants(const struct plan_decision *d, uint32_t part,
 
 /* check.c: may an attempt of it have so many? */
 int check_ranks(const struct task *t, uint32_t ranks, struct err *err);
+
+/* port.c */
+/* For a gang of that many ranks; none is taken for a single one, nor when there
+ * is none left.
+ */
+void port_take(struct world *w, struct task *t, uint32_t gen, uint32_t ranks);
+void port_give(struct world *w, struct task *t);
+bool port_load(struct world *w, struct task *t, uint64_t port);
+bool port_right(const struct world *w, const struct task *t);
 
 /* stage.c */
 /* The generation of an attempt there: the next, or where it is staged and that
