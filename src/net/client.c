@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
@@ -29,6 +30,8 @@ struct client {
     struct watch *timer;
     struct transfer *transfers;
     char *name, *socket, *url, *token, *ca, *cert, *key;
+    char *ca_text, *cert_text, *key_text;
+    struct curl_slist *connect_to;     /* where the URL's host really is */
 };
 
 struct transfer {
@@ -297,6 +300,37 @@ static int set_headers(struct transfer *t, const struct client_request *q,
     return rc;
 }
 
+/* A text that lives as long as the client lives longer than a transfer, and
+ * needs no copy.
+ */
+static void set_blob(CURL *e, CURLoption option, const char *text,
+                     unsigned flags)
+{
+    struct curl_blob blob = { .data = (void *) (uintptr_t) text,
+                              .len = strlen(text), .flags = flags };
+
+    (void) curl_easy_setopt(e, option, &blob);
+}
+
+static void set_trust(const struct client *c, CURL *e)
+{
+    if (c->ca_text)
+        set_blob(e, CURLOPT_CAINFO_BLOB, c->ca_text,
+                 CURL_BLOB_NOCOPY);
+    else if (c->ca)
+        (void) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca);
+    if (c->cert_text)
+        set_blob(e, CURLOPT_SSLCERT_BLOB, c->cert_text,
+                 CURL_BLOB_NOCOPY);
+    else if (c->cert)
+        (void) curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert);
+    if (c->key_text)
+        set_blob(e, CURLOPT_SSLKEY_BLOB, c->key_text,
+                 CURL_BLOB_NOCOPY);
+    else if (c->key)
+        (void) curl_easy_setopt(e, CURLOPT_SSLKEY, c->key);
+}
+
 static void set_where(const struct client *c, CURL *e, const char *path)
 {
     autofree char *url = mem_printf("%s%s", c->url, path);
@@ -313,12 +347,9 @@ static void set_where(const struct client *c, CURL *e, const char *path)
     (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 20L);
     (void) curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 10L);
-    if (c->ca)
-        (void) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca);
-    if (c->cert) {
-        (void) curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert);
-        (void) curl_easy_setopt(e, CURLOPT_SSLKEY, c->key);
-    }
+    if (c->connect_to)
+        (void) curl_easy_setopt(e, CURLOPT_CONNECT_TO, c->connect_to);
+    set_trust(c, e);
 }
 
 static void set_request(struct transfer *t, const struct client_request *q)
@@ -377,6 +408,10 @@ int client_start(struct client *c, const struct client_request *q,
     }
     set_where(c, t->easy, q->path);
     set_request(t, q);
+    if (q->cert_text && !c->socket) {
+        set_blob(t->easy, CURLOPT_SSLCERT_BLOB, q->cert_text, CURL_BLOB_COPY);
+        set_blob(t->easy, CURLOPT_SSLKEY_BLOB, q->key_text, CURL_BLOB_COPY);
+    }
     if (curl_multi_add_handle(c->multi, t->easy) != CURLM_OK) {
         transfer_free(t);
         return err_set(err, EPROTO, "%s: cannot start a request", c->name);
@@ -475,12 +510,33 @@ static int check_conf(const struct client_conf *conf, struct err *err)
     if (!conf->socket && strncmp(conf->url, "https://", 8) != 0)
         return err_set(err, EINVAL, "server '%s': expected https://HOST:PORT",
                        conf->url);
-    if (!conf->cert != !conf->key)
+    if ((!conf->cert && !conf->cert_text) != (!conf->key && !conf->key_text))
         return err_set(err, EINVAL,
                        "a client certificate and its key go together");
     if (conf->token && (has_break(conf->token) || !conf->token[0]))
         return err_set(err, EINVAL, "the token is empty or not one line");
     return 0;
+}
+
+/* "https://10.0.0.1:6443/x" asked by the name "kubernetes" is
+ * "https://kubernetes:6443/x", which is looked for at 10.0.0.1:6443.
+ */
+static void set_server_name(struct client *c, const char *name)
+{
+    const char *host = c->url + strlen("https://");
+    size_t len = strcspn(host, "/");
+    size_t hlen = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    autofree char *port = hlen < len ? mem_strn(host + hlen + 1,
+                                                len - hlen - 1)
+                                     : mem_str("443");
+    autofree char *to = mem_printf("::%.*s:%s", (int) hlen, host, port);
+    char *url = mem_printf("https://%s:%s%s", name, port, host + len);
+
+    c->connect_to = curl_slist_append(NULL, to);
+    if (!c->connect_to)
+        mem_none();
+    free(c->url);
+    c->url = url;
 }
 
 int client_open(struct loop *l, const struct client_conf *conf,
@@ -505,6 +561,11 @@ int client_open(struct loop *l, const struct client_conf *conf,
     c->ca = mem_str(conf->ca);
     c->cert = mem_str(conf->cert);
     c->key = mem_str(conf->key);
+    c->ca_text = mem_str(conf->ca_text);
+    c->cert_text = mem_str(conf->cert_text);
+    c->key_text = mem_str(conf->key_text);
+    if (conf->server_name && !conf->socket)
+        set_server_name(c, conf->server_name);
     (void) curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, want_fd);
     (void) curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
     (void) curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, want_timer);
@@ -532,6 +593,12 @@ void client_close(struct client *c)
     free(c->ca);
     free(c->cert);
     free(c->key);
+    free(c->ca_text);
+    free(c->cert_text);
+    if (c->key_text)
+        explicit_bzero(c->key_text, strlen(c->key_text));
+    free(c->key_text);
+    curl_slist_free_all(c->connect_to);
     free(c);
     curl_global_cleanup();
 }

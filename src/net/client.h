@@ -32,6 +32,10 @@ struct client_conf {
     const char *token;                 /* may be NULL */
     const char *ca;                    /* PEM file; NULL: the system's */
     const char *cert, *key;            /* PEM files of a client; both or none */
+    /* The same as texts in PEM form, which count before the files. */
+    const char *ca_text, *cert_text, *key_text;
+    /* What the server's certificate has to name; NULL: the URL's host. */
+    const char *server_name;
 };
 
 int client_open(struct loop *l, const struct client_conf *conf,
@@ -47,6 +51,10 @@ struct client_request {
     size_t len;
     const char *const *headers;        /* "Name: value", then NULL; or NULL */
     unsigned timeout_ms;               /* for all of it; 0: without end */
+    /* A client's certificate for this one, PEM texts that count before the
+     * client's own; both or none.
+     */
+    const char *cert_text, *key_text;
 };
 
 /* Called from the loop.  `head` comes once, when status and headers are there
