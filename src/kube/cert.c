@@ -6,8 +6,8 @@
 
 int cert_until(const char *pem, uint64_t *ret_wall_ms)
 {
-    gnutls_datum_t data = { .data = (unsigned char *) (uintptr_t) pem,
-                            .size = (unsigned) strlen(pem) };
+    gnutls_datum_t data = { (unsigned char *) (uintptr_t) pem,
+                            (unsigned) strlen(pem) };
     gnutls_x509_crt_t crt;
     time_t until = -1;
 

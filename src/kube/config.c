@@ -21,7 +21,7 @@ struct quoted {
 
 static struct quoted quoted(const char *text)
 {
-    struct quoted q;
+    struct quoted q = { "" };
 
     object_line(text, strlen(text), q.s, sizeof q.s);
     return q;

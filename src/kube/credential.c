@@ -52,7 +52,10 @@ static int read_status(const json_t *status, struct credential *c,
     if (rc == 0)
         rc = get(status, "expirationTimestamp", &until, err);
     if (rc == 0 && until) {
-        rc = clock_parse(until, &c->until_ms, err);
+        char line[64];
+
+        object_line(until, strlen(until), line, sizeof line);
+        rc = clock_parse(line, &c->until_ms, err);
         if (rc < 0)
             return err_prefix(err, rc, "status.expirationTimestamp");
     }

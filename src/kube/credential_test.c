@@ -50,6 +50,8 @@ static void test_bad(void)
         { HEAD ",\"status\":{\"clientKeyData\":\"k\"}}", "go together" },
         { HEAD ",\"status\":{\"token\":\"t\",\"expirationTimestamp\":"
           "\"soon\"}}", "status.expirationTimestamp: 'soon'" },
+        { HEAD ",\"status\":{\"token\":\"t\",\"expirationTimestamp\":"
+          "\"so\\non\"}}", "status.expirationTimestamp: 'so on'" },
     };
 
     for (size_t i = 0; i < array_size(bad); i++) {

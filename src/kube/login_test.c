@@ -82,7 +82,7 @@ static void test_plain(void)
 
 static void test_file(void)
 {
-    autofree char *path = mem_printf("%s/token", folder), *made = NULL;
+    autofree char *path = mem_printf("%s/token", folder);
     struct config conf = { .token_file = path };
     struct login *g = login_open(loop, &conf, on_change, NULL);
     const struct credential *c = NULL;
@@ -90,7 +90,7 @@ static void test_file(void)
 
     ok(login_get(g, &c, &err) == -ENOENT && strstr(err.text, path), "%s",
        err.text);
-    made = file("token", "one\n");
+    free(file("token", "one\n"));
     ok(login_get(g, &c, &err) == -ENOENT, "not looked for at once");
     pass(LOGIN_AGAIN_MS);
     ok(login_get(g, &c, &err) == 0 && strcmp(c->token, "one") == 0,
@@ -226,16 +226,20 @@ static void test_bad(void)
     }
 }
 
+/* Under valgrind the C library does not learn that a program is not there:
+ * what it starts is then one that ends with 127.
+ */
 static void test_missing(void)
 {
+    int code = getenv("WEIR_VALGRIND") ? EKEYREJECTED : ENOENT;
+    const char *says = getenv("WEIR_VALGRIND") ? "status 127" : "; buy it";
     struct config *conf = program(":", false);
     struct login *g = login_open(loop, conf, on_change, NULL);
     const struct credential *c = NULL;
     struct err err = { 0 };
 
     (void) unlink(conf->exec->command);
-    ok(login_get(g, &c, &err) == -ENOENT && strstr(err.text, "; buy it"), "%s",
-       err.text);
+    ok(get(g, &c, &err) == -code && strstr(err.text, says), "%s", err.text);
     login_close(g);
     config_free(conf);
 }
@@ -247,10 +251,12 @@ static void test_late(void)
     const struct credential *c = NULL;
     unsigned before = changes;
     struct err err = { 0 };
+    int rc;
 
-    ok(login_get(g, &c, &err) == -EAGAIN, "it runs");
+    rc = login_get(g, &c, &err);
+    ok(rc == -EAGAIN, "it runs");
     now_ms += 60000;
-    while (changes == before)
+    while (rc == -EAGAIN && changes == before)
         (void) loop_turn(loop, 100, NULL);
     ok(login_get(g, &c, &err) == -ETIMEDOUT &&
        strstr(err.text, "took longer than 60 s"), "%s", err.text);
