@@ -416,16 +416,24 @@ void room_over(struct plan *p, struct plan_item *i)
     }
 }
 
+/* Is it for a place there, or does somebody move there for it? */
+static bool claim_needs(const struct plan_claim *c, const struct plan_node *n)
+{
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        if (c->places[k].node == n)
+            return true;
+    for (uint32_t k = 0; k < c->nvictims; k++)
+        if (c->victims[k].moves && c->victims[k].to.node == n)
+            return true;
+    return false;
+}
+
 void room_node_gone(struct plan *p, const struct plan_node *n)
 {
     struct plan_claim *c = p->rooms->claims;
 
     while (c) {
-        uint32_t k = 0;
-
-        while (k < c->nplaces && c->places[k].node != n)
-            k++;
-        if (k == c->nplaces) {
+        if (!claim_needs(c, n)) {
             c = c->next;
             continue;
         }

@@ -438,13 +438,15 @@ static void add_place(struct hunt *s, const struct plan_place *place)
     paper_take(&s->paper, s->i->shape, place);
 }
 
-static void settle(struct hunt *s, struct paper_node *at, uint32_t part)
+static bool settle(struct hunt *s, struct paper_node *at, uint32_t part)
 {
     struct plan_place place = { .node = NULL };
 
-    if (!paper_fits(&s->paper, at, s->i->shape, part, &place))
-        (void) clear(s, at, part, &place);
+    if (!paper_fits(&s->paper, at, s->i->shape, part, &place) &&
+        !clear(s, at, part, &place))
+        return false;
     add_place(s, &place);
+    return true;
 }
 
 /* Where one more costs least; the fuller node among equals, then by name. */
@@ -472,8 +474,9 @@ static struct paper_node *cheapest(struct hunt *s, uint32_t part)
     return best;
 }
 
-/* Whom earlier ranks have asked leaves fewer that may be asked, so that a node may
- * cost more by now than it did: as long as that is so, another one is.
+/* Whom earlier ranks have asked leaves fewer that may be asked, and what they have
+ * taken fewer holes to move to, so that a node may cost more by now than it did:
+ * as long as that is so, another one is.
  */
 static struct paper_node *cheapest_now(struct hunt *s, uint32_t part)
 {
@@ -481,7 +484,8 @@ static struct paper_node *cheapest_now(struct hunt *s, uint32_t part)
         struct paper_node *at = cheapest(s, part);
         double was = at ? at->cost : 0;
 
-        if (!at || !s->p->fair || s->nsteps == 0)
+        if (!at || s->claim->nplaces == 0 ||
+            !(s->moves || (s->p->fair && s->nsteps > 0)))
             return at;
         at->cost = cost_here(s, at, part);
         at->stale = false;             /* by trying it */
@@ -497,9 +501,9 @@ static bool fill_back(struct hunt *s)
         const struct plan_place *was = &s->i->places[k];
         struct paper_node *at = paper_find(&s->paper, was->node);
 
-        if (!at || at->barred || cost_here(s, at, was->part) >= DBL_MAX)
+        if (!at || at->barred || cost_here(s, at, was->part) >= DBL_MAX ||
+            !settle(s, at, was->part))
             return false;
-        settle(s, at, was->part);
     }
     return true;
 }
@@ -518,9 +522,8 @@ static bool fill(struct hunt *s)
         for (uint32_t rank = 0; rank < shape->parts[part].count; rank++) {
             struct paper_node *at = cheapest_now(s, part);
 
-            if (!at)
+            if (!at || !settle(s, at, part))
                 return false;
-            settle(s, at, part);
         }
     }
     return true;
@@ -546,6 +549,99 @@ static uint32_t all_nodes(const struct plan *p, struct plan_node **ret)
         if (p->nodes[k] && p->nodes[k]->open)
             ret[n++] = p->nodes[k];
     return n;
+}
+
+/* ---- in which order they go ---- */
+
+/* Does its state want more of a node's memory than it has there? */
+static bool leaves_more(const struct step *o)
+{
+    const struct plan_item *v = o->victim.item;
+
+    for (uint32_t k = 0; o->victim.how == YIELD_SUSPEND && k < v->nplaces; k++)
+        if (item_bytes(v, &v->places[k]) >
+            v->shape->parts[v->places[k].part].need.memory)
+            return true;
+    return false;
+}
+
+/* Those first who leave memory to the state of the others. */
+static bool sort_steps(struct hunt *s)
+{
+    bool changed = false;
+
+    for (uint32_t k = 1; k < s->nsteps; k++) {
+        const struct step o = s->steps[k];
+        uint32_t to = k;
+
+        if (leaves_more(&o))
+            continue;
+        while (to > 0 && leaves_more(&s->steps[to - 1]))
+            to--;
+        memmove(&s->steps[to + 1], &s->steps[to], (k - to) * sizeof(o));
+        s->steps[to] = o;
+        changed |= to != k;
+    }
+    return changed;
+}
+
+/* May each be asked when those before it are gone? */
+static bool may_be_asked(struct hunt *s)
+{
+    bool may = true;
+
+    for (uint32_t k = 0; k < s->nsteps; k++)
+        victim_off(&s->ask, s->steps[k].victim.item, false);
+    for (uint32_t k = 0; k < s->nsteps; k++) {
+        struct option o = {
+            .item = s->steps[k].victim.item,
+            .cause = s->steps[k].victim.cause,
+        };
+
+        may = may && may_go_too(s, &o);
+        victim_off(&s->ask, o.item, true);
+    }
+    return may;
+}
+
+/* Is there memory for each one's state while those after it are still there?
+ * Leaves the paper as it is when nobody has moved and the claimant is not there.
+ */
+static bool have_memory(struct hunt *s)
+{
+    struct plan_claim *c = s->claim;
+
+    for (uint32_t k = 0; k < c->nplaces; k++)
+        paper_give(&s->paper, s->i->shape, &c->places[k]);
+    for (uint32_t k = s->nsteps; k-- > 0;) {
+        const struct plan_victim *v = &s->steps[k].victim;
+
+        if (v->moves)
+            paper_give(&s->paper, v->item->shape, &v->to);
+        if (v->how == YIELD_SUSPEND)
+            paper_park(&s->paper, v->item, false);
+        paper_take_item(&s->paper, v->item);
+    }
+    for (uint32_t k = 0; k < s->nsteps; k++) {
+        const struct plan_victim *v = &s->steps[k].victim;
+
+        paper_give_item(&s->paper, v->item);
+        if (v->how == YIELD_SUSPEND)
+            paper_park(&s->paper, v->item, true);
+        if (leaves_more(&s->steps[k]) &&
+            !leaves_enough(s, v->item, NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool go_in_order(struct hunt *s)
+{
+    if (s->nsteps < 2)
+        return true;
+    if (sort_steps(s) && s->p->fair && !may_be_asked(s))
+        return false;
+    return have_memory(s);
 }
 
 static void take_victims(struct hunt *s)
@@ -585,7 +681,8 @@ static struct plan_claim *search_in(struct plan *p, struct plan_item *i,
     s.claim = mem_new(sizeof(*s.claim));
     s.claim->claimant = i;
     paper_init(&s.paper, p, i, nodes, n);
-    found = fill(&s) && s.nsteps > 0 && (!ask->fills || fills_more(&s));
+    found = fill(&s) && s.nsteps > 0 &&
+            (!ask->fills || fills_more(&s)) && go_in_order(&s);
     take_victims(&s);
     paper_free(&s.paper);
     free(s.steps);
