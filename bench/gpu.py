@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the gate, staging and suspending cost on a real GPU, as JSON.
 
-Usage: gpu.py [overhead] [handover] [suspend]; all of them unless named.
+Usage: gpu.py [overhead] [handover] [suspend] [idle]; all of them unless named.
 """
 import json
 import os
@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "tests", "gpu"))
 import node                            # noqa: E402
-from node import Node                  # noqa: E402
+from node import Node, Session, until  # noqa: E402
 
 PAIRS, ROUNDS = 4, 5
 SIZES = (1, 4, 16, 64)                 # GiB
@@ -94,11 +94,38 @@ def suspend(n):
     return found
 
 
+def idle(n):
+    """From the end of its grace to a free device; from a statement of an idle
+    session to its result.
+    """
+    found = {"grace_s": 2, "gib": 1, "released_s": [], "woken_s": [],
+             "statement_s": []}
+    s = Session(n, idle={"grace": "2s"})
+    s.type("import torch")
+    s.type("x = torch.ones(1 << 28, device='cuda', dtype=torch.float32)")
+    for k in range(ROUNDS):
+        s.type("y = x.sum().item()")
+        found["statement_s"].append(round(s.type("y = x.sum().item()"), 4))
+        until(lambda: len(n.events(s.wid, "lease.suspended")) > k,
+              "it to be released", step=0.1)
+        at, _ = n.events(s.wid, "lease.suspended")[k]
+        _, why = n.events(s.wid, "task.suspending")[k]
+        over = (why["used_ms"] + why["grace_ms"]) / 1000
+        found["released_s"].append(round(at - over, 3))
+        time.sleep(1)
+        found["woken_s"].append(round(s.type("y = x.sum().item()"), 3))
+    s.end()
+    for name in "released_s", "woken_s", "statement_s":
+        found[name.replace("_s", "_median_s")] = statistics.median(found[name])
+    return found
+
+
 def main():
     why = node.missing()
     if why:
         sys.exit(f"bench/gpu: {why}: nothing to measure")
-    want = sys.argv[1:] or ["overhead", "handover", "suspend"]
+    want = sys.argv[1:] or ["overhead", "handover", "suspend",
+                             "idle"]
     found = {}
     with Node() as n:
         device = n.gpud.ask(t="inventory")

@@ -1,4 +1,5 @@
 """A node with a real GPU: weir-gpud, a control plane, and programs on it."""
+import datetime
 import json
 import os
 import socket
@@ -164,6 +165,17 @@ class Node:
         w = self.weir.client.wait(wid, seconds=seconds)
         return w["outcome"], [x for _, x in self.saw(wid, "sum")]
 
+    def left(self):
+        """What has not ended, and why it waits: for a test that failed."""
+        return [self.weir.cli("why", w["id"]).stdout.strip()[:400]
+                for w in self.weir.client.workloads(state="live")]
+
+    def clear(self):
+        """... ends, so that the next test has the device."""
+        for w in self.weir.client.workloads(state="live"):
+            self.weir.cli("abort", "--force", w["id"])
+        self.weir.settled()
+
     def learn(self):
         """Enough short holders, that something is thought of the next."""
         for _ in range(LIKE):
@@ -189,19 +201,30 @@ class Node:
     def suspend(self, wid):
         """An operator takes it off its device; the seconds that took."""
         begun = time.monotonic()
-        self.weir.client.need("POST", f"/v1/workloads/{wid}/suspend",
-                              {"task": self.task(wid)["task"]}, want=202)
+        self.asks(wid, "suspend")
         until(lambda: self.task(wid)["state"] == "suspended",
               f"{wid} suspended")
         return time.monotonic() - begun
 
     def resume(self, wid):
         begun = time.monotonic()
-        self.weir.client.need("POST", f"/v1/workloads/{wid}/resume",
-                              {"task": self.task(wid)["task"]}, want=202)
+        self.asks(wid, "resume")
         until(lambda: [x["state"] for x in self.task(wid)["leases"]] ==
               ["active"], f"{wid} resumed")
         return time.monotonic() - begun
+
+    def asks(self, wid, word):
+        """An operator's word; what comes of it is not waited for."""
+        self.weir.client.need("POST", f"/v1/workloads/{wid}/{word}",
+                              {"task": self.task(wid)["task"]}, want=202)
+
+    def events(self, wid, kind):
+        """[(seconds, data)] of its events of that type."""
+        return [(datetime.datetime.fromisoformat(
+                     e["time"].replace("Z", "+00:00")).timestamp(),
+                 e.get("data", {}))
+                for e in self.weir.client.events(workload=wid)
+                if e["type"] == kind]
 
     def staged(self, wid):
         return self.weir.client.tasks(wid)[0].get("staged")
@@ -211,3 +234,31 @@ class Node:
         word = f"WEIR_WORKLOAD={wid}".encode()
         return {p.pid for p in self.weir.processes("task")
                 if word in weirtest.environ(p.pid)}
+
+
+class Session:
+    """An interactive Python session as a job; type() runs a statement."""
+
+    def __init__(self, n, **doc):
+        self.n, self.typed = n, 0
+        self.path = f"{n.weir.folder}/{len(n.says)}.pipe"
+        os.mkfifo(self.path)
+        self.wid = n.submit("session", self.path, **doc)
+        n.hears(self.wid, "begun")
+        # Opened by both at once, so not before the other is there.
+        self.pipe = open(self.path, "w",  # pylint: disable=R1732
+                         encoding="utf-8", buffering=1)
+
+    def type(self, text):
+        """Seconds until it has run."""
+        begun = time.time()
+        self.pipe.write(text + "\n")
+        number = str(self.typed)
+        self.typed += 1
+        until(lambda: [t for t, x in self.n.saw(self.wid, "ran")
+                       if x == [number]], f"'{text}'", 240)
+        return self.n.saw(self.wid, "ran")[-1][0] - begun
+
+    def end(self):
+        self.pipe.close()
+        return self.n.weir.client.wait(self.wid)["outcome"]

@@ -117,20 +117,19 @@ def ranks(tap, n):
 def turns(tap, n):
     """Two whose memory together is more than the device has take turns."""
     whole = n.gpud.ask(t="inventory")["devices"][0]["memory_bytes"]
-    sizes = [int(part * whole / GIB) for part in (0.45, 0.6)]
-    wids = []
-    for size in sizes:
-        wids.append(n.submit("train", STEPS, size, memory=f"{size + 8}Gi"))
-        if len(wids) == 1:
-            n.hears(wids[0], "step")
+    sizes = [int(part * whole / GIB) for part in (0.25, 0.8)]
+    # The host has memory for the state of the one that leaves, not of both.
+    wids = [n.submit("train", STEPS, sizes[0], memory=f"{sizes[0] + 8}Gi")]
+    n.hears(wids[0], "step")
+    wids.append(n.submit("train", STEPS, sizes[1]))
     tap.ok(True, f"{sizes[0]} GiB suspended in {n.suspend(wids[0]):.1f} s")
     n.hears(wids[1], "step")
-    n.weir.client.need("POST", f"/v1/workloads/{wids[0]}/resume",
-                       {"task": "train"}, want=202)
-    ends = [n.result(wid) for wid in wids]
-    tap.equal([(outcome, said[0][0]) for outcome, said in ends],
-              [("succeeded", n.solo[0][0])] * 2,
-              f"{sum(sizes)} GiB of {whole / GIB:.0f}: both as alone")
+    n.asks(wids[0], "resume")
+    for wid in wids:
+        outcome, said = n.result(wid)
+        tap.ok(outcome == "succeeded" and said[0][0] == n.solo[0][0],
+               f"{sum(sizes)} GiB of {whole / GIB:.0f}: as alone", outcome,
+               said, *n.log(wid).splitlines()[-5:])
 
 
 @test
@@ -213,6 +212,101 @@ def killed(tap, n):
                   f"weir-gpud killed {wait_s} s into a suspend: it goes on")
 
 
+def kill_control(n):
+    n.weir.kill()
+    n.weir.start()
+    n.weir.wait_devices()
+
+
+def kill_runner(n):
+    os.kill(n.weir.runner().pid, signal.SIGKILL)
+    until(n.weir.runner, "another runner")
+
+
+def kill_gpud(n):
+    n.gpud.kill()
+    n.gpud.start()
+
+
+def gets(n, wid, word, state):
+    """It is in that state in the end; asked again if it was kept from it."""
+    kept = len(n.events(wid, "lease.kept"))
+
+    def there():
+        nonlocal kept
+        t = n.task(wid)
+        now = len(n.events(wid, "lease.kept"))
+        if now > kept and word == "suspend":
+            n.asks(wid, word)
+        kept = now
+        return t["state"] == state and \
+            {x["state"] for x in t["leases"]} <= {"active", "suspended"}
+    until(there, f"{wid} to be {state}", step=0.1)
+
+
+@test
+def steps(tap, n):
+    """Each of the three is killed at each step of a task's way off its device
+    and back.
+    """
+    what = "train", 16 * STEPS, 2
+    alone = n.result(n.submit(*what))
+    for name, kill in (("control plane", kill_control),
+                       ("runner", kill_runner), ("weir-gpud", kill_gpud)):
+        wid = n.submit(*what)
+        n.hears(wid, "step")
+        kill(n)
+        before = len(n.said(wid))
+        until(lambda: len(n.said(wid)) > before, "it to run on")
+        for word, state in (("suspend", "suspended"), ("resume", "running")):
+            n.asks(wid, word)
+            time.sleep(0.3)
+            kill(n)                    # on its way
+            gets(n, wid, word, state)
+            if state == "suspended":
+                kill(n)
+                used = n.gpud.sample()["memory_used_bytes"]
+                tap.ok(used < GIB, f"{name} killed on the way off: "
+                       f"{used >> 20} MiB in use then")
+        tap.equal(n.result(wid), alone, f"{name} killed when it runs, goes, "
+                  "is off, and comes back: the same to the bit as alone")
+        tap.equal(len(n.events(wid, "lease.claimed")), 1, "in one attempt")
+
+
+@test
+def idle(tap, n):
+    """An interactive session loses its device and has it at its next
+    statement.
+    """
+    s = node.Session(n, idle={"grace": "3s"})
+    s.type("import torch")
+    s.type("x = torch.arange(1 << 28, device='cuda', dtype=torch.int32)")
+    shown = until(lambda: n.weir.client.need(
+        "GET", f"/v1/workloads/{s.wid}/tasks/session").get("use"), "its use")
+    tap.ok(shown["grace_seconds"] == 3, f"the countdown is shown: {shown}")
+    until(lambda: n.task(s.wid)["state"] == "suspended", "it to be released")
+    used = n.gpud.sample()["memory_used_bytes"]
+    tap.ok(used < GIB, f"idle: {used >> 20} MiB of its device in use")
+    tap.ok("did not use its devices" in n.weir.cli("why", s.wid).stdout,
+           "why says it")
+    tap.equal(n.weir.client.wait(n.submit("hold", 0))["outcome"],
+              "succeeded", "another has the device meanwhile")
+    took = s.type("say('sum', x.sum().item())")
+    tap.equal(n.saw(s.wid, "sum")[-1][1], [str((1 << 27) * ((1 << 28) - 1))],
+              f"the next statement, in {took:.2f} s, finds all it had")
+    until(lambda: n.task(s.wid)["state"] == "suspended", "it to be released")
+    other = n.holder("idle")
+    s.pipe.write("say('last', x[-1].item())\n")
+    s.typed += 1
+    until(lambda: n.task(s.wid)["suspend"].get("idle", {}).get("wanted"),
+          "it to want its device")
+    tap.equal(n.saw(s.wid, "last"), [], "while another has it, it waits")
+    n.go("idle")
+    n.weir.client.wait(other)
+    n.hears(s.wid, "last")
+    tap.equal(s.end(), "succeeded", "and it ends well")
+
+
 def run(tap):
     why = node.missing()
     if why:
@@ -228,8 +322,10 @@ def run(tap):
             tap.note(f"{f.__name__}: {f.__doc__}")
             try:
                 f(tap, n)
-            except (TimeoutError, RuntimeError, EOFError) as e:
-                tap.ok(False, f"{f.__name__} ran to its end", e)
+            except Exception as e:     # the next test runs all the same
+                tap.ok(False, f"{f.__name__} ran to its end", repr(e),
+                       *n.left())
+                n.clear()
             tap.note(f"{f.__name__}: {time.monotonic() - begun:.1f} s")
         n.weir.settled()
         tap.none(n.weir.faults(), "no fault")

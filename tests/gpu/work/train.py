@@ -38,8 +38,11 @@ def main():
         torch.nn.Linear(256, 2048), torch.nn.GELU(),
         torch.nn.Linear(2048, 2048), torch.nn.GELU(),
         torch.nn.Linear(2048, 256)).cuda()
-    heavy = torch.arange(int(ballast * (1 << 28)), device="cuda",
-                         dtype=torch.int32)
+    heavy = torch.empty(int(ballast * (1 << 28)), device="cuda",
+                        dtype=torch.int32)
+    parts = heavy.split(1 << 28) if ballast else ()
+    for k, part in enumerate(parts):
+        torch.arange(len(part), out=part).add_(k)
     adam = torch.optim.AdamW(model.parameters(), lr=1e-4)
     data = batches(workers) if workers else None
     x = torch.randn(64, 256, device="cuda")
@@ -54,7 +57,9 @@ def main():
         if i % 50 == 0:
             say("step", i)
     total = sum(p.double().sum() for p in model.parameters()).item()
-    say("sum", total.hex(), int(heavy.sum(dtype=torch.int64).item()))
+    # Piece by piece: a sum of another type takes a copy of that type.
+    say("sum", total.hex(), sum(part.sum(dtype=torch.int64).item()
+                                for part in parts))
 
 
 if __name__ == "__main__":
