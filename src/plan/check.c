@@ -270,7 +270,7 @@ static int check_node(struct check *c, const struct plan_node *n)
 
 static int check_nodes(struct check *c)
 {
-    uint32_t live = 0;
+    uint32_t live = 0, roaming = 0;
 
     for (uint32_t k = 0; k < c->p->nnodes; k++) {
         int rc;
@@ -278,13 +278,14 @@ static int check_nodes(struct check *c)
         if (!c->p->nodes[k])
             continue;
         live++;
+        roaming += c->p->nodes[k]->roams;
         rc = check_node(c, c->p->nodes[k]);
         if (rc < 0)
             return rc;
     }
-    if (live != c->p->pool->live)
-        return err_set(c->err, EPROTO, "%u nodes, kept are %u", live,
-                       c->p->pool->live);
+    if (live != c->p->pool->live || roaming != c->p->pool->roaming)
+        return err_set(c->err, EPROTO, "%u nodes, %u roam; kept are %u, %u",
+                       live, roaming, c->p->pool->live, c->p->pool->roaming);
     return 0;
 }
 

@@ -558,6 +558,7 @@ struct plan_node *plan_node_add(struct plan *p,
     n->index = free_index(p);
     p->nodes[n->index] = n;
     p->pool->live++;
+    p->pool->roaming += n->roams;
     p->pool->changes++;
     family_join(p, n);
     kind_join(p, n);
@@ -644,6 +645,7 @@ void plan_node_remove(struct plan *p, struct plan_node *n)
     p->nodes[n->index] = NULL;
     p->pool->stamps++;
     p->pool->live--;
+    p->pool->roaming -= n->roams;
     p->pool->sums[n->pool_number].nodes--;
     p->pool->changes++;
     line_cpus(p);

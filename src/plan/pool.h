@@ -69,7 +69,7 @@ struct pool {
     char **pools, **domains;           /* numbered */
     uint32_t npools, ndomains;
     struct pool_sum *sums;             /* by number of the pool */
-    uint32_t live;                     /* nodes */
+    uint32_t live, roaming;            /* nodes; those that roam */
     uint64_t changes;                  /* nodes came or went; from 1 */
     uint64_t stamps;                   /* of nodes, so far; one more for each
                                           that went */

@@ -658,7 +658,7 @@ static void take_victims(struct hunt *s)
 /* Is more filled than those leave whose turn it is not to go? */
 static bool fills_more(const struct hunt *s)
 {
-    uint64_t left = 0;
+    uint64_t idle = meter_idle(s->p), want = s->i->shape->gpu_milli, left = 0;
 
     for (uint32_t k = 0; k < s->nsteps; k++) {
         const struct plan_victim *v = &s->steps[k].victim;
@@ -667,7 +667,9 @@ static bool fills_more(const struct hunt *s)
             !victim_turn(&s->ask, v->item))
             left += v->item->held_milli;
     }
-    return 2 * left <= s->i->shape->gpu_milli;
+    if (s->i->shape->ranks > 1 && idle < want && left <= 2 * (want - idle))
+        return true;
+    return 2 * left <= want;
 }
 
 static struct plan_claim *search_in(struct plan *p, struct plan_item *i,

@@ -162,11 +162,26 @@ static bool may_ask(const struct ask *a, int16_t priority, uint8_t level,
     return level >= a->least && (tenant_may(a, t) & ASK_TURN);
 }
 
+/* What stands idle for one of several ranks does so until it has all of them: past
+ * its patience, suspending others for what it lacks costs less if the idle have
+ * by then.  Where the suspended cannot go elsewhere nobody fills at all.
+ */
+uint64_t victim_fillable(const struct plan *p, bool gang)
+{
+    double idle = (double) meter_idle(p), most = 2 * idle;
+    double cost_ms = fmax(p->policy.suspend_cost_s * 1000, 1);
+
+    if (gang && p->pool->roaming > 0)
+        most = fmax(most, idle + idle * (double) p->policy.patience_ms /
+                          cost_ms);
+    return most < (double) PLAN_UNLIMITED ? (uint64_t) most : PLAN_UNLIMITED;
+}
+
 bool victim_fills(const struct plan *p, const struct plan_item *i)
 {
     return room_moves(p) && takes_turns(p) && i->promoted &&
            i->shape->gpu_milli > 0 &&
-           2 * meter_idle(p) >= i->shape->gpu_milli;
+           i->shape->gpu_milli <= victim_fillable(p, i->shape->ranks > 1);
 }
 
 /* A turn is for one whose next end costs a quarter of v's or less, with what v

@@ -37,11 +37,13 @@ struct option {
 };
 
 struct ask victim_ask(const struct plan *p, const struct plan_item *i);
-/* It waits past its patience while half of what it needs stands idle: those may
- * be made to go, whatever their level, who together hold no more than the other
- * half.
+/* It waits past its patience while half of what it needs stands idle, or less if
+ * it has several ranks: those may be made to go, whatever their level, who
+ * together hold no more than the other half, or than twice what it lacks.
  */
 bool victim_fills(const struct plan *p, const struct plan_item *i);
+/* The most that one may need for that, with what is idle now. */
+uint64_t victim_fillable(const struct plan *p, bool gang);
 /* Is it i's turn, without regard to that? */
 bool victim_turn(const struct ask *a, const struct plan_item *v);
 bool victim_may(const struct ask *a, struct plan_item *v, struct option *ret);

@@ -158,18 +158,20 @@ static void wake_shape(struct plan *p, struct shape *s,
 }
 
 /* Where moves can join what is free, room anywhere helps who needs no more
- * than is free in all, or than twice that (see victim_fills).  In a small pool
- * all look again.
+ * than is free in all, or than others may fill (see victim_fills).  In a small
+ * pool all look again.
  */
 void line_room(struct plan *p, const struct plan_node *n)
 {
-    uint64_t idle = room_moves(p) ? 2 * meter_idle(p) : 0;
+    uint64_t one = room_moves(p) ? victim_fillable(p, false) : 0;
+    uint64_t gang = room_moves(p) ? victim_fillable(p, true) : 0;
     bool good = is_good(p, n);
 
     p->room++;
     for (uint32_t k = 0; k < p->nshapes; k++) {
         struct shape *s = p->shapes[k];
-        bool joined = s->gpu_milli > 0 && s->gpu_milli <= idle;
+        bool joined = s->gpu_milli > 0 &&
+                      s->gpu_milli <= (s->ranks > 1 ? gang : one);
 
         if (!s->queues)
             continue;
