@@ -21,7 +21,7 @@ enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 20 };
 
 static const char usage[] =
     "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
-    "       weir-runner --block ID --home tls://HOST:PORT --home-ca FILE ...\n"
+    "                   [--home-ca FILE]  (with --home tls://HOST:PORT)\n"
     "                   [--log-bytes SIZE] [--idle DURATION]\n"
     "                   [--gate FILE] [--gate-dir FOLDER] [--gate-simulated]\n"
     "                   [--gpud SOCKET] [--devices-file FILE]\n"
