@@ -383,7 +383,7 @@ static int want_name(struct tls *t, const char *name, struct err *err)
         good = X509_VERIFY_PARAM_set1_ip_asc(p, name) == 1;
     else
         good = X509_VERIFY_PARAM_set1_host(p, name, 0) == 1 &&
-               SSL_set_tlsext_host_name(t->ssl, name) == 1;
+               SSL_set_tlsext_host_name(t->ssl, t->name) == 1;
     return good ? 0 : library_failed(name, err);
 }
 

@@ -22,6 +22,7 @@
  * same when a name server gives its addresses in another order each time.
  */
 enum {
+    NAME_MS = 15000,
     CONNECT_MS = 5000,
     SHAKE_MS = 10000,
     CA_MAX = 256 * 1024,
@@ -137,7 +138,9 @@ static void on_late(struct watch *w, void *arg)
     d->timer = NULL;
     (void) err_set(&err, ETIMEDOUT, d->stage == STAGE_SHAKE
                    ? "it is there, and does not end the handshake"
-                   : "it does not answer");
+                   : d->stage == STAGE_CONNECT ? "it does not answer"
+                   : "nobody knows its name in time");
+    resolve_cancel(take(d->resolve));
     address_failed(d, &err);
 }
 
@@ -248,8 +251,11 @@ static int start_tls(struct dial *d, struct err *err)
         rc = fs_read(d->to->ca, CA_MAX, &ca, NULL, err);
     if (rc == 0)
         rc = tls_dialler(ca, d->to->ca, &d->tls, err);
-    return rc < 0 ? rc : resolve_start(d->loop, d->host, on_names, d,
-                                       &d->resolve, err);
+    if (rc == 0)
+        rc = resolve_start(d->loop, d->host, on_names, d, &d->resolve, err);
+    if (rc == 0)
+        time_for(d, STAGE_NAME, NAME_MS);
+    return rc;
 }
 
 static int start_unix(struct dial *d, struct err *err)
