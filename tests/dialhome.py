@@ -254,22 +254,37 @@ def test_lost(tap, w):
         s.close()
 
 
-def test_guests(tap, w):
-    """Others that come to the same port."""
-    before = len(w.said("a runner was not let in"))
-    silent = [socket.create_connection(("127.0.0.1", w.port))
-              for _ in range(200)]
+def most_lines(begun):
+    """About who was not let in, since then: 10 within 10 seconds."""
+    return 10 * (2 + (time.monotonic() - begun) // 10)
+
+
+def rubbish(w):
     for said in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 4096,
                  b"\x16\x03\x01\x02\x00\x01\x00"):
         with socket.create_connection(("127.0.0.1", w.port)) as s:
             s.sendall(said)
-            s.settimeout(5)
+            s.settimeout(0.3)
             with contextlib.suppress(OSError):
                 s.recv(100)
+
+
+def test_guests(tap, w):
+    """Others that come to the same port."""
+    def told():
+        return w.said("a runner was not let in")[before:]
+
+    begun = time.monotonic()
+    before = len(w.said("a runner was not let in"))
+    silent = [socket.create_connection(("127.0.0.1", w.port))
+              for _ in range(200)]
+    # What came before may have used up the lines of these ten seconds.
+    until(lambda: rubbish(w) or len(told()) >= 3, "lines about rubbish")
     ids = [w.submit(2000 + n) for n in range(3)]
     w.judge(tap, ids, "with 200 who say nothing")
-    lines = w.said("a runner was not let in")[before:]
-    tap.ok(3 <= len(lines) <= 20, f"{len(lines)} lines for all of them")
+    why = " ".join(x["why"] for x in told())
+    tap.ok("TLS" in why and len(told()) <= most_lines(begun),
+           f"{len(told())} lines for all of them")
     for s in silent:
         s.close()
 
@@ -281,18 +296,19 @@ def test_token(tap, w):
     token = os.path.join(w.folder, "wrong")
     with open(token, "w", encoding="ascii") as f:
         f.write("0" * 48 + "\n")
+    begun = time.monotonic()
     before = len(w.said("a runner was not let in"))
     p = subprocess.Popen(
         [os.path.join(BUILD, "weir-runner"), "--block", "local", "--home",
          f"tls://127.0.0.1:{w.port}", "--home-ca", w.state + "/tls/ca.pem",
-         "--dir", folder, "--token-file", token, "--idle", "3s"])
+         "--dir", folder, "--token-file", token, "--idle", "12s"])
     tap.equal(p.wait(60), 0, "it ends by itself: home does not have it")
     said = weirtest.read_text(folder + "/runner.log").splitlines()
     said = [x for x in said if "not its token" in x]
     tap.equal(len(said), 1, "it said why, once")
     lines = w.said("a runner was not let in")[before:]
-    tap.ok(lines and all("token" in x["why"] for x in lines) and
-           len(lines) <= 20, f"so did home: {len(lines)} lines")
+    tap.ok(any("token" in x["why"] for x in lines) and
+           len(lines) <= most_lines(begun), f"so did home: {len(lines)} lines")
     ids = [w.submit(3000)]
     w.judge(tap, ids, "beside a stranger")
 
