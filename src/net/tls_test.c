@@ -215,9 +215,14 @@ static void test_bytes(struct tls_end *from, struct tls_end *to)
 /* What is no TLS, and what is no TLS any more. */
 static void test_garbage(struct tls_end *from, struct tls_end *to)
 {
-    static const char *const said[] = {
-        "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello? is somebody there?",
-        "\x16\x03\x01\xff\xff\x01", "\x16\x03\x01\x00\x05\x02 abc",
+    static const struct {
+        const char *text;
+        size_t len;
+    } said[] = {
+        { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27 },
+        { "hello? is somebody there?", 25 },
+        { "\x16\x03\x01\xff\xff\x01", 6 },
+        { "\x16\x03\x01\x00\x05\x02 abc", 10 },
     };
     char in[65536];
     size_t n = 0;
@@ -226,7 +231,7 @@ static void test_garbage(struct tls_end *from, struct tls_end *to)
         p = (struct pair) { 0 };
         ok(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p.fd) == 0 &&
            tls_open(to, p.fd[1], NULL, &p.listens, NULL) == 0, "a pair");
-        (void) send(p.fd[0], said[i], i < 2 ? strlen(said[i]) : 10, 0);
+        (void) send(p.fd[0], said[i].text, said[i].len, 0);
         p.listen_rc = tls_shake(p.listens, &p.listen_err);
         ok(p.listen_rc == -EPROTO, "%s", p.listen_err.text);
         part();
