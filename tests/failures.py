@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -103,11 +104,16 @@ def disk_full(tap):
     if not ROOT:
         tap.skip("disk full", "a small file system needs root")
         return
-    with Weir() as weir:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with Weir(args=["--runners", f"127.0.0.1:{port}"]) as weir:
         mount_small(weir.state)
         try:
             weir.start()
             disk_full_on(tap, weir)
+            with socket.create_connection(("127.0.0.1", port)):
+                tap.ok(True, "room again: runners elsewhere may dial in again")
         finally:
             if weir.proc and weir.proc.poll() is None:
                 weir.kill()

@@ -14,6 +14,7 @@
 
 struct up_opts {
     const char *state, *devices, *gpud, *pool, *engine, *runner;
+    const char *runners, *runners_url;
     const char *listen, *tls_cert, *tls_key, *tls_client_ca;
     const char *log_format, *log_level, *domain;
     struct opt_list labels;
@@ -35,6 +36,10 @@ static const struct opt up_opts[] = {
       "it under 'nodes'; repeatable", OPT_LIST, AT(labels) },
     { "domain", 0, "NAME", "its part of the network, for gangs that wish to "
       "be near", OPT_TEXT, AT(domain) },
+    { "runners", 0, "ADDR:PORT", "where runners on other machines dial in, by "
+      "TLS with certificates of Weir's own", OPT_TEXT, AT(runners) },
+    { "runners-url", 0, "URL", "what they are told to dial, tls://HOST:PORT, "
+      "where it is not that address", OPT_TEXT, AT(runners_url) },
     { "listen", 0, "ADDR:PORT", "serve TLS there as well; wants --tls-cert "
       "and --tls-key", OPT_TEXT, AT(listen) },
     { "tls-cert", 0, "FILE", "certificate chain, PEM", OPT_TEXT,
@@ -96,6 +101,9 @@ static int check_listen(struct cli *c, const struct up_opts *o)
                         "--tls-key: nothing is served in the open");
     if (!o->listen && (o->tls_cert || o->tls_key || o->tls_client_ca))
         return cli_fail(c, CLI_USAGE, "--tls-* mean nothing without --listen");
+    if (o->runners_url && !o->runners)
+        return cli_fail(c, CLI_USAGE, "--runners-url means nothing without "
+                        "--runners");
     return 0;
 }
 
@@ -154,7 +162,8 @@ static int run_up(struct cli *c, const void *opts)
     struct control_conf conf = {
         .pool = or(o->pool, "local"), .engine = or(o->engine, "local"),
         .devices = or(o->devices, default_devices(o)), .gpud = o->gpud,
-        .runner = o->runner,
+        .runner = o->runner, .runners = o->runners,
+        .runners_url = o->runners_url,
         .listen = o->listen, .tls_cert = o->tls_cert, .tls_key = o->tls_key,
         .tls_client_ca = o->tls_client_ca,
         .log_bytes = o->log_bytes ? o->log_bytes : LOG_BYTES,

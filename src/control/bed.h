@@ -3,6 +3,7 @@
 #include "control/leases.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/loop.h"
@@ -49,6 +50,16 @@ int home_open(struct loop *l, const char *path, const struct home_ops *ops,
 void home_close(struct home *h)
 {
     (void) h;
+}
+
+int home_listen(struct home *h, const char *address, struct tls_end *tls,
+                uint16_t *ret_port, struct err *err)
+{
+    (void) h;
+    (void) address;
+    (void) tls;
+    (void) ret_port;
+    return err_set(err, ENOTSUP, "this home is not on the network");
 }
 
 bool home_connected(const struct home *h, const char *block)

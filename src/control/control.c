@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "control/outside.h"
 #include "engine/engine.h"
 #include "engine/home.h"
 #include "spec/doc.h"
@@ -211,6 +212,8 @@ static int engine_start(struct control *c, struct err *err)
         .devices = c->conf->devices,
         .gpud = c->conf->gpud,
         .log_bytes = c->conf->log_bytes,
+        .runners_url = outside_url(c),
+        .runners_ca = outside_ca(c),
     };
     int rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
 
@@ -322,6 +325,7 @@ static void control_close(struct control *c)
         c->engine->ops->close(c->engine);
     if (c->held)
         leases_close(c);
+    outside_close(c);
     store_close(c->store);
     world_free(c->world);
     while (c->tokens && (v = map_next(c->tokens, &pos, &key)))
@@ -343,7 +347,9 @@ static int control_open(struct control *c, const struct service *service,
     if ((rc = loop_signal(c->loop, SIGTERM, on_signal, c, err)) < 0 ||
         (rc = loop_signal(c->loop, SIGINT, on_signal, c, err)) < 0 ||
         (rc = state_open(c, err)) < 0 ||
+        (rc = outside_open(c, err)) < 0 ||
         (rc = leases_open(c, err)) < 0 ||
+        (rc = outside_listen(c, err)) < 0 ||
         (rc = control_begin(c, err)) < 0 ||
         (rc = serve_epochs(c, err)) < 0 ||
         (rc = engine_start(c, err)) < 0)

@@ -25,6 +25,9 @@ struct control_conf {
     size_t nlabels;
     const char *domain;                /* of the network; NULL: not told */
     const char *runner;                /* path of weir-runner; NULL: beside this program */
+    const char *runners;               /* where runners from elsewhere dial in,
+                                        * ADDRESS:PORT; NULL: nowhere */
+    const char *runners_url;           /* what they dial; NULL: that address */
     const char *listen, *tls_cert, *tls_key, *tls_client_ca;  /* NULL: no TCP */
     uint64_t log_bytes;                /* kept per lease */
     uint64_t retention_ms;             /* ended workloads are kept this long */

@@ -46,6 +46,7 @@ struct control {
     struct store *store;
     struct world *world;
     struct home *home;
+    struct outside *outside;           /* NULL: no runner dials from elsewhere */
     struct engine *engine;
     struct api *api;
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "control/outside.h"
 #include "engine/engine.h"
 #include "store/store.h"
 
@@ -253,7 +254,8 @@ static void on_probe(struct watch *w, void *arg)
     c->trouble[0] = '\0';
     log_say(LOG_INFO, "writing again", NULL);
     /* The first words of a start may be among what was not written. */
-    if (leases_open(c, &err) < 0 || control_begin(c, &err) < 0 ||
+    if (leases_open(c, &err) < 0 || outside_listen(c, &err) < 0 ||
+        control_begin(c, &err) < 0 ||
         c->engine->ops->get(c->engine, CONTROL_BLOCK, &err) < 0)
         control_fail(c, -err.code, &err);
 }

@@ -375,6 +375,17 @@ static void on_gone(const char *block, void *arg)
     log_say(LOG_WARN, "a runner went away", "block", block, NULL);
 }
 
+static void on_refused(const char *from, const char *why, unsigned more,
+                       void *arg)
+{
+    char count[16];
+
+    (void) arg;
+    (void) snprintf(count, sizeof count, "%u", more);
+    log_say(LOG_WARN, "a runner was not let in", "from", from, "why", why,
+            more ? "more" : NULL, count, NULL);
+}
+
 static void held_clear(struct control *c)
 {
     const char *key;
@@ -394,6 +405,7 @@ int leases_open(struct control *c, struct err *err)
         .message = settle_message,
         .gone = on_gone,
         .drained = on_drained,
+        .refused = on_refused,
     };
     autofree char *path = mem_printf("%s/home.sock", c->conf->state_dir);
 

@@ -28,6 +28,11 @@ struct engine_conf {
     const char *gpud;                  /* socket of a weir-gpud that runs; NULL:
                                         * the usual, or our own */
     uint64_t log_bytes;                /* kept per lease */
+    /* For engines whose runners are not on this machine: what those dial, and
+     * the file of the authority that they verify it by; NULL: they cannot.
+     */
+    const char *runners_url;           /* "tls://HOST:PORT" */
+    const char *runners_ca;
 };
 
 struct engine_events {

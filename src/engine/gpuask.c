@@ -52,12 +52,13 @@ static bool take_answer(struct gpuask *a)
 static void on_ready(struct watch *w, int fd, unsigned ready, void *arg)
 {
     struct gpuask *a = arg;
+    struct stream s = { .fd = fd };
     struct err err = { 0 };
     int rc = 1;
 
     (void) w;
     if (ready & LOOP_WRITE)
-        rc = stream_write(fd, &a->out, NULL);
+        rc = stream_write(&s, &a->out, NULL);
     if (rc < 0) {
         over(a, NULL, strerror(-rc));
         return;
@@ -65,7 +66,7 @@ static void on_ready(struct watch *w, int fd, unsigned ready, void *arg)
     watch_want(a->watch, rc ? LOOP_READ : LOOP_READ | LOOP_WRITE);
     if (!(ready & LOOP_READ))
         return;
-    rc = stream_read(fd, &a->in, &err);
+    rc = stream_read(&s, &a->in, &err);
     if (rc < 0)
         over(a, NULL, err.text);
     else if (rc > 0)

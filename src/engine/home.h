@@ -5,10 +5,12 @@
 struct err;
 struct home;
 struct loop;
+struct tls_end;
 
 /* home - where runners dial in: the control plane's side of the wire.
  *
- * Listens on a Unix socket inside the state folder (mode 0600).  A runner says
+ * Listens on a Unix socket inside the state folder (mode 0600), and with
+ * home_listen on the network, for runners elsewhere, through TLS.  A runner says
  * hello with its block's id and token; a wrong token, a wrong version or a
  * second runner for a block that has one are refused in one line.  Messages of
  * a block that has said hello come through `message` (hello first); `gone`
@@ -21,6 +23,14 @@ struct loop;
  * queued home_send says -ENOBUFS to them, keeps the connection and everything
  * queued, and says `drained` once the queue is empty.  All other kinds are
  * still taken, in order.
+ *
+ * From the network anybody may come.  Handshake and hello have 10 s together; a
+ * hello has at most 4 MiB, all that have not said it 64 MiB between them, where
+ * who has sent most goes; of 256 such connections the oldest makes room for the
+ * next.  A network may also go without a word: who is let in is pinged every
+ * 15 s, and cut off when nothing came for four times as long, or within 5 s of a
+ * ping when somebody else says hello for the same block with its token.  That
+ * one is refused, and is let in when it comes again.
  */
 struct home_ops {
     /* Is this token right for this block?  */
@@ -35,12 +45,24 @@ struct home_ops {
      * they do not all fit either, it comes again.  May be NULL.
      */
     void (*drained)(const char *block, void *arg);
+    /* Somebody was not let in: from where, why, and how many more there were
+     * since the last call that were not told of, which is so for all beyond 10
+     * within 10 s.  Who connects and hangs up without a byte is nobody.  May be
+     * NULL.
+     */
+    void (*refused)(const char *from, const char *why, unsigned more,
+                    void *arg);
 };
 
 int home_open(struct loop *l, const char *socket_path,
               const struct home_ops *ops, void *arg, struct home **ret,
               struct err *err);
 void home_close(struct home *h);
+/* On the network as well, once: "127.0.0.1:8444", port 0 for any; *ret_port is
+ * which.  `tls` is borrowed until home_close.
+ */
+int home_listen(struct home *h, const char *address, struct tls_end *tls,
+                uint16_t *ret_port, struct err *err);
 /* -ENOTCONN when no runner of that block is here, or this call cut it off: it
  * will say hello again and the owner settles then.  -ENOBUFS: an order that
  * does not fit now, see `drained`.  -EMSGSIZE: longer than a frame may be; it

@@ -6,12 +6,28 @@
 #include <stddef.h>
 
 struct err;
+struct tls;
 
-/* stream - the wire's messages over a connected, non-blocking socket: what
- * home and runner have in common.  When to write and whom to cut off is theirs
- * to say.
+/* stream - the wire's messages over a connected, non-blocking socket, as they
+ * are or through TLS: what home and runner have in common.  When to write and
+ * whom to cut off is theirs to say.
  */
 enum { STREAM_READ_SIZE = 64 * 1024 };
+
+/* Both are owned.  With `tls` there is a handshake before anything else. */
+struct stream {
+    int fd;                            /* -1: none */
+    struct tls *tls;                   /* NULL: plain */
+};
+#define STREAM_NONE { .fd = -1 }
+
+void stream_close(struct stream *s);               /* NONE is fine, and left */
+/* 1: messages may go, 0: not yet, else -errno. */
+int stream_shake(struct stream *s, struct err *err);
+/* What to watch it for, in the loop's words; `more`: something waits to be
+ * written.  To be asked again after each of the others.
+ */
+unsigned stream_wants(const struct stream *s, bool more);
 
 /* Of a buffer that is read into: one whole frame and one more read. */
 #define STREAM_IN_INIT BUF_INIT(FRAME_MAX + 4 + STREAM_READ_SIZE)
@@ -24,9 +40,9 @@ int stream_put(struct buf *out, const struct wire_msg *m, size_t max,
 /* Write what the socket takes.  1: all of it, 0: it takes no more now, else
  * -errno.  *ret_took, which may be NULL, is how many bytes it took anyhow.
  */
-int stream_write(int fd, struct buf *out, size_t *ret_took);
+int stream_write(struct stream *s, struct buf *out, size_t *ret_took);
 /* Read once.  1: something came, 0: nothing now, -EPIPE: the peer hung up. */
-int stream_read(int fd, struct buf *in, struct err *err);
+int stream_read(struct stream *s, struct buf *in, struct err *err);
 /* Take the next message out of `in`.  1: *ret is it, wire_clear when done; 0:
  * more is needed; -ENOTSUP: a kind that is not known here was passed over;
  * else the stream is beyond use.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static int ends[2];
+static struct stream a = STREAM_NONE, b = STREAM_NONE;
 
 static void test_put(void)
 {
@@ -50,12 +51,12 @@ static void test_pieces(void)
         wrote++;
     while (got < wrote) {
         struct wire_msg back;
-        int rc = stream_write(ends[0], &out, &took);
+        int rc = stream_write(&a, &out, &took);
 
         if (rc < 0)
             break;
         blocked += rc == 0;
-        while (stream_read(ends[1], &in, NULL) > 0)
+        while (stream_read(&b, &in, NULL) > 0)
             while (stream_next(&in, &back, NULL) > 0) {
                 got += back.grace_ms == 7 && strlen(back.command) == 50000;
                 wire_clear(&back);
@@ -65,7 +66,7 @@ static void test_pieces(void)
     }
     ok(blocked > 0, "the socket was full %u times", blocked);
     ok(got == 50, "and all of it came (%u)", got);
-    ok(stream_read(ends[1], &in, NULL) == 0, "nothing more for now");
+    ok(stream_read(&b, &in, NULL) == 0, "nothing more for now");
     wire_clear(&m);
     buf_free(&out);
     buf_free(&in);
@@ -95,18 +96,22 @@ static void test_end(void)
     struct wire_msg ping = { .kind = WIRE_PING };
     struct err err = { 0 };
 
-    (void) close(ends[0]);
-    ok(stream_read(ends[1], &in, &err) == -EPIPE, "%s", err.text);
+    stream_close(&a);
+    ok(stream_read(&b, &in, &err) == -EPIPE, "%s", err.text);
     ok(stream_put(&out, &ping, out.max, NULL) == 0 &&
-       stream_write(ends[1], &out, NULL) == -EPIPE && out.len > 0,
+       stream_write(&b, &out, NULL) == -EPIPE && out.len > 0,
        "nobody to write to");
-    (void) close(ends[1]);
+    stream_close(&b);
+    stream_close(&b);
+    ok(b.fd == -1, "closed twice is closed");
     buf_free(&out);
 }
 
 int main(void)
 {
     ok(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "pair");
+    a.fd = ends[0];
+    b.fd = ends[1];
     test_put();
     test_pieces();
     test_words();

@@ -96,6 +96,8 @@ struct runner {
     struct watch *look;        /* at what tasks do behind the gate */
     char mark[64];             /* WEIR_BLOCK: of our folder, on this machine */
     bool welcome, rebooted;
+    bool refused;              /* why this attempt came to nothing is said */
+    char away[512];            /* why home is, as said last; "": it is not */
     bool quitting;             /* told by home: until it wants us again */
     bool ending;               /* told by a signal: for good */
     unsigned running;

@@ -1,19 +1,19 @@
 #include "runner/link.h"
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "engine/stream.h"
+#include "runner/dial.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 enum {
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 2000,
+    SILENT_MS = 60 * 1000,
     OUT_MAX = 64 * 1024 * 1024,
 };
 
@@ -21,20 +21,31 @@ struct link {
     struct loop *loop;
     const struct link_ops *ops;
     void *arg;
-    char *path;
-    int fd;                            /* -1: home is away */
+    const struct dial_to *to;
+    struct dial *dial;                 /* an attempt that is under way */
+    struct stream stream;              /* none: home is away */
+    uint64_t number;                   /* of connections so far */
     bool welcome;
     bool over;                         /* something could not be queued */
-    struct watch *watch, *retry, *soon;
-    uint64_t retry_ms, away_since;
+    bool blocked;                      /* the socket took no more */
+    struct watch *watch, *retry, *soon, *silent;
+    uint64_t retry_ms, away_since, heard_ms;
     struct buf in, out;
 };
 
 static void on_retry(struct watch *w, void *arg);
 
+static bool is_up(const struct link *k)
+{
+    return k->stream.fd >= 0;
+}
+
 static void retry_later(struct link *k)
 {
-    k->retry = loop_timer(k->loop, k->retry_ms, on_retry, k);
+    uint64_t half = k->retry_ms / 2;
+
+    k->retry = loop_timer(k->loop, half + fs_random() % (half + 1), on_retry,
+                          k);
     k->retry_ms = k->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS
                                                  : k->retry_ms * 2;
 }
@@ -43,11 +54,11 @@ static void hang_up(struct link *k)
 {
     watch_remove(take(k->watch));
     watch_remove(take(k->soon));
-    if (k->fd >= 0)
-        (void) close(take_fd(k->fd));
+    watch_remove(take(k->silent));
+    stream_close(&k->stream);
     buf_free(&k->in);
     buf_free(&k->out);
-    k->over = false;
+    k->over = k->blocked = false;
 }
 
 static void lost(struct link *k, const char *why)
@@ -64,13 +75,14 @@ static void flush(struct link *k)
 {
     int rc;
 
-    if (k->fd < 0)
+    if (!is_up(k))
         return;
-    rc = stream_write(k->fd, &k->out, NULL);
+    rc = stream_write(&k->stream, &k->out, NULL);
+    k->blocked = rc == 0;
     if (rc < 0)
         lost(k, strerror(-rc));
     else
-        watch_want(k->watch, rc ? LOOP_READ : LOOP_READ | LOOP_WRITE);
+        watch_want(k->watch, stream_wants(&k->stream, k->blocked));
 }
 
 static void on_soon(struct watch *w, void *arg)
@@ -96,9 +108,10 @@ static void answer_unknown(struct link *k, const char *text)
 static void take_messages(struct link *k)
 {
     struct err err = { 0 };
-    int fd = k->fd, rc = 1;
+    uint64_t number = k->number;
+    int rc = 1;
 
-    while (k->fd == fd && rc != 0) {
+    while (is_up(k) && k->number == number && rc != 0) {
         struct wire_msg m;
 
         rc = stream_next(&k->in, &m, &err);
@@ -120,31 +133,63 @@ static void on_ready(struct watch *w, int fd, unsigned ready, void *arg)
     int rc;
 
     (void) w;
+    (void) fd;
     if (ready & LOOP_WRITE)
         flush(k);
-    if (k->fd < 0 || !(ready & LOOP_READ))
+    if (!is_up(k))
         return;
-    rc = stream_read(fd, &k->in, &err);
-    if (rc > 0)
+    rc = stream_read(&k->stream, &k->in, &err);
+    if (rc > 0) {
+        k->heard_ms = loop_now(k->loop);
         take_messages(k);
-    else if (rc < 0)
+    } else if (rc < 0) {
         lost(k, err.text);
+    }
+    if (is_up(k))
+        watch_want(k->watch, stream_wants(&k->stream, k->blocked));
 }
 
-static int dial(struct link *k)
+static void on_silent(struct watch *w, void *arg)
 {
-    struct sockaddr_un at = { .sun_family = AF_UNIX };
-    autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC |
-                              SOCK_NONBLOCK, 0);
-    int n = snprintf(at.sun_path, sizeof at.sun_path, "%s", k->path);
+    struct link *k = arg;
+    uint64_t for_ms = loop_now(k->loop) - k->heard_ms;
 
-    if (n < 0 || (size_t) n >= sizeof at.sun_path)
-        return -ENAMETOOLONG;
-    if (fd < 0 || connect(fd, (struct sockaddr *) &at, sizeof at) < 0 ||
-        loop_fd(k->loop, fd, LOOP_READ, on_ready, k, &k->watch, NULL) < 0)
-        return -errno;
-    k->fd = take_fd(fd);
-    return 0;
+    (void) w;
+    k->silent = NULL;
+    if (for_ms >= SILENT_MS)
+        lost(k, "home says nothing any more");
+    else
+        k->silent = loop_timer(k->loop, SILENT_MS - for_ms, on_silent, k);
+}
+
+static void failed(struct link *k, const char *why)
+{
+    retry_later(k);
+    k->ops->down(why, k->arg);
+}
+
+static void on_dialled(struct stream *s, const struct err *err, void *arg)
+{
+    struct link *k = arg;
+    struct err bad = { 0 };
+
+    k->dial = NULL;
+    if (!s) {
+        failed(k, err->text);
+        return;
+    }
+    k->stream = *s;
+    if (loop_fd(k->loop, s->fd, stream_wants(s, false), on_ready, k,
+                &k->watch, &bad) < 0) {
+        stream_close(&k->stream);
+        failed(k, bad.text);
+        return;
+    }
+    k->number++;
+    k->heard_ms = loop_now(k->loop);
+    if (s->tls)
+        k->silent = loop_timer(k->loop, SILENT_MS, on_silent, k);
+    k->ops->up(k->arg);
 }
 
 static void on_retry(struct watch *w, void *arg)
@@ -153,20 +198,17 @@ static void on_retry(struct watch *w, void *arg)
 
     (void) w;
     k->retry = NULL;
-    if (dial(k) < 0)
-        retry_later(k);
-    else
-        k->ops->up(k->arg);
+    k->dial = dial_start(k->loop, k->to, on_dialled, k);
 }
 
-struct link *link_open(struct loop *l, const char *socket_path,
+struct link *link_open(struct loop *l, const struct dial_to *to,
                        const struct link_ops *ops, void *arg)
 {
     struct link *k = mem_new(sizeof *k);
 
     *k = (struct link) {
-        .loop = l, .ops = ops, .arg = arg, .path = mem_str(socket_path),
-        .fd = -1, .retry_ms = RETRY_MIN_MS, .away_since = loop_now(l),
+        .loop = l, .ops = ops, .arg = arg, .to = to, .stream = STREAM_NONE,
+        .retry_ms = RETRY_MIN_MS, .away_since = loop_now(l),
         .in = STREAM_IN_INIT, .out = BUF_INIT(OUT_MAX),
     };
     k->retry = loop_timer(l, 0, on_retry, k);
@@ -179,14 +221,14 @@ void link_close(struct link *k)
         return;
     flush(k);
     hang_up(k);
+    dial_cancel(k->dial);
     watch_remove(k->retry);
-    free(k->path);
     free(k);
 }
 
 void link_send(struct link *k, const struct wire_msg *m)
 {
-    if (k->fd < 0)
+    if (!is_up(k))
         return;
     if (stream_put(&k->out, m, OUT_MAX, NULL) < 0)
         k->over = true;

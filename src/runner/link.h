@@ -4,20 +4,26 @@
 
 #include <stdint.h>
 
-struct err;
+struct dial_to;
 struct link;
 struct loop;
 
 /* link - the way home: dials, and dials again when home is away (50 ms,
- * growing to 2 s).  What is sent in one turn leaves with one write.
+ * growing to 2 s; of that half is up to chance, so that many runners do not come
+ * at once).  What is sent in one turn leaves with one write.
+ *
+ * Home pings whom it reaches through a network: there a minute without a byte
+ * counts as a connection that is lost.
  */
 struct link_ops {
     void (*up)(void *arg);     /* connected: say hello */
     void (*message)(const struct wire_msg *m, void *arg);
-    void (*down)(const char *why, void *arg);   /* was up */
+    /* It was up, or an attempt failed. */
+    void (*down)(const char *why, void *arg);
 };
 
-struct link *link_open(struct loop *l, const char *socket_path,
+/* `to` is borrowed until link_close. */
+struct link *link_open(struct loop *l, const struct dial_to *to,
                        const struct link_ops *ops, void *arg);
 void link_close(struct link *k);                   /* NULL is fine */
 /* Dropped while home is away: hello says it all again. */

@@ -21,6 +21,7 @@ enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 20 };
 
 static const char usage[] =
     "Usage: weir-runner --block ID --home SOCKET --dir DIR --token-file FILE\n"
+    "                   [--home-ca FILE]  (with --home tls://HOST:PORT)\n"
     "                   [--log-bytes SIZE] [--idle DURATION]\n"
     "                   [--gate FILE] [--gate-dir FOLDER] [--gate-simulated]\n"
     "                   [--gpud SOCKET] [--devices-file FILE]\n"
@@ -31,6 +32,7 @@ static const char usage[] =
 static const struct option options[] = {
     { "block", required_argument, NULL, 'b' },
     { "home", required_argument, NULL, 's' },
+    { "home-ca", required_argument, NULL, 'c' },
     { "dir", required_argument, NULL, 'd' },
     { "token-file", required_argument, NULL, 't' },
     { "log-bytes", required_argument, NULL, 'l' },
@@ -63,7 +65,10 @@ static int parse(int argc, char **argv, struct runner_conf *c)
             c->block = optarg;
             break;
         case 's':
-            c->home = optarg;
+            c->home.home = optarg;
+            break;
+        case 'c':
+            c->home.ca = optarg;
             break;
         case 'd':
             c->dir = optarg;
@@ -105,10 +110,12 @@ static int parse(int argc, char **argv, struct runner_conf *c)
             return EXIT_USAGE;
         }
     }
-    if (optind == argc && c->block && c->home && c->dir && c->token_file)
-        return -1;
-    (void) fputs(usage, stderr);
-    return EXIT_USAGE;
+    if (optind < argc || !c->block || !c->home.home || !c->dir ||
+        !c->token_file) {
+        (void) fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    return dial_check(&c->home, &err) < 0 ? bad(&err) : -1;
 }
 
 /* Beside this program, or where it was installed; NULL: nowhere. */

@@ -243,6 +243,9 @@ static void on_welcome(struct runner *r)
     struct held *h;
     size_t pos = 0;
 
+    if (r->away[0])
+        log_say(LOG_INFO, "home is there", NULL);
+    r->away[0] = '\0';
     r->welcome = true;
     r->quitting = false;
     link_welcome(r->link);
@@ -267,6 +270,27 @@ static void on_move(struct runner *r, const struct wire_msg *m)
         move_suspend(h, m);
     else
         move_resume(h, m->devices);
+}
+
+/* Why home is away is said once, until it is another reason or it was back. */
+static void say_away(struct runner *r, const char *text, const char *why)
+{
+    if (strcmp(r->away, why) == 0)
+        return;
+    (void) snprintf(r->away, sizeof r->away, "%s", why);
+    log_say(LOG_WARN, text, "why", why, NULL);
+}
+
+/* Before the welcome it is why home does not let us in; what follows, that it
+ * hung up, is no news.
+ */
+static void on_error(struct runner *r, const char *text)
+{
+    if (r->welcome)
+        log_say(LOG_WARN, "home says", "text", text, NULL);
+    else if (!r->refused)
+        say_away(r, "home does not let us in", text);
+    r->refused = !r->welcome;
 }
 
 static void on_message(const struct wire_msg *m, void *arg)
@@ -308,7 +332,7 @@ static void on_message(const struct wire_msg *m, void *arg)
         end_if_done(r);
         break;
     case WIRE_ERROR:
-        log_say(LOG_WARN, "home says", "text", m->text, NULL);
+        on_error(r, m->text);
         break;
     case WIRE_HELLO:
     case WIRE_CLAIM:
@@ -359,8 +383,9 @@ static void on_up(void *arg)
     struct held *h;
     size_t pos = 0;
 
-    if (read_token(r, m.token, sizeof m.token, &err) < 0)
-        log_say(LOG_ERROR, "token", "why", err.text, NULL);
+    r->refused = read_token(r, m.token, sizeof m.token, &err) < 0;
+    if (r->refused)
+        say_away(r, "token", err.text);
     (void) snprintf(m.block, sizeof m.block, "%s", r->conf->block);
     m.leases = mem_array(map_count(r->held), sizeof *m.leases);
     while ((h = map_next(r->held, &pos, NULL))) {
@@ -383,9 +408,9 @@ static void on_down(const char *why, void *arg)
 {
     struct runner *r = arg;
 
-    if (r->welcome)
-        log_say(LOG_INFO, "home is away", "why", why, NULL);
-    r->welcome = false;
+    if (!r->refused)
+        say_away(r, "home is away", why);
+    r->welcome = r->refused = false;
 }
 
 static const struct link_ops link_ops = {
@@ -569,7 +594,7 @@ int runner_run(const struct runner_conf *conf, struct err *err)
     if (rc == 0) {
         log_say(LOG_INFO, "runner is here", "block", conf->block, "limits",
                 r.cgroup.limits, NULL);
-        r.link = link_open(r.loop, conf->home, &link_ops, &r);
+        r.link = link_open(r.loop, &conf->home, &link_ops, &r);
         on_idle(NULL, &r);
         rc = loop_run(r.loop, err);
     }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "runner/dial.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,7 +13,7 @@ struct err;
  */
 struct runner_conf {
     const char *block;
-    const char *home;          /* socket */
+    struct dial_to home;
     const char *dir;           /* ours; leases/ and logs/ are below */
     const char *token_file;
     uint64_t log_bytes;        /* kept per lease when the order does not say */
