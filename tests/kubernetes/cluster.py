@@ -1,8 +1,10 @@
-"""A real Kubernetes API server with its etcd, on loopback, for a test.
+"""A real Kubernetes for a test: etcd and API server; where it is asked for,
+controllers, a scheduler and real nodes (node.py).
 
-Both are programs of their own, known by process id and ended with the test.
-The certificates are made for it and last a day.  There is no controller, no
-scheduler and no kubelet: what is in the cluster is what the test puts there.
+All of them are programs of their own, known by process id and ended with the
+test, in a network of its own (space.py).  The certificates are made for it and
+last a day.  Without controllers what is in the cluster is what the test puts
+there.
 """
 import base64
 import contextlib
@@ -11,15 +13,27 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
 import tempfile
 import time
 
+from space import DEADLINE, Program, command, until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
 NUMBERS = itertools.count()
-DEADLINE = float(os.environ.get("WEIR_TEST_DEADLINE", "120"))
+CLUSTERS = itertools.count()
+
+
+def programs():
+    """The folder of Kubernetes' programs; they are built when they are not
+    there.
+    """
+    out = subprocess.run([os.path.join(HERE, "programs")], check=True,
+                         stdout=subprocess.PIPE, text=True).stdout
+    return out.strip().split("\n")[-1]
 
 
 def free_ports(n):
@@ -38,10 +52,10 @@ def data(path):
         return base64.b64encode(f.read()).decode()
 
 
-def kubeconfig(folder, port, user, ca, cluster=None):
-    """A file that names a server on loopback, in that folder."""
+def kubeconfig(folder, port, user, ca, cluster=None, host="127.0.0.1"):
+    """A file that names a server, by default on loopback, in that folder."""
     path = os.path.join(folder, f"kubeconfig.{next(NUMBERS)}")
-    where = {"server": f"https://127.0.0.1:{port}",
+    where = {"server": f"https://{host}:{port}",
              "certificate-authority-data": data(ca)}
     with open(path, "w", encoding="ascii") as f:
         json.dump({
@@ -104,57 +118,45 @@ class Pki:
         return crt, key
 
 
-class Program:
-    """A program that runs until it is ended, by its process id."""
-
-    def __init__(self, name, argv, folder):
-        self.name = name
-        self.argv = argv
-        self.log = os.path.join(folder, f"{name}.log")
-        self.proc = None
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.proc = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL,
-                                         stdout=log, stderr=log)
-
-    def alive(self):
-        return self.proc is not None and self.proc.poll() is None
-
-    def end(self, sig=signal.SIGKILL):
-        if self.proc is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            self.proc.send_signal(sig)
-        try:
-            self.proc.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
-        self.proc = None
-
-    def tail(self):
-        with contextlib.suppress(OSError), open(self.log, "rb") as f:
-            return f.read()[-3000:].decode(errors="replace")
-        return ""
-
-
 class Cluster:
-    def __init__(self, programs):
+    """`control`: with controllers and a scheduler.
+
+    Its service "kubernetes" has the API server's own address, and port 443, so
+    that pods find it without anybody who forwards packets.
+    """
+
+    PORT = 443
+    LEFT_OUT = "ServiceAccount,TaintNodesByCondition"
+
+    def __init__(self, folder_of_programs, control=False):
+        self.programs = folder_of_programs
+        self.control = control
+        self.number = next(CLUSTERS)
+        self.host = f"10.{96 + self.number}.0.1"
+        self.port = self.PORT
         self.folder = tempfile.mkdtemp(prefix="weir-kube.")
+        self.nodes, self.parts = [], []
         self.pki = Pki(os.path.join(self.folder, "pki"))
-        self.port, self.etcd_port, peer = free_ports(3)
         try:
-            self.set_up(programs, peer)
+            command("ip", "address", "add", f"{self.host}/32", "dev", "lo")
+            self.set_up()
             self.start()
         except BaseException:
             self.close()
             raise
 
-    def set_up(self, programs, peer):
+    def program(self, name, *args, call=None, env=None):
+        p = Program(call or name, [os.path.join(self.programs, name), *args],
+                    self.folder, env=env)
+        self.parts.append(p)
+        return p
+
+    def set_up(self):
         pki, sa = self.pki, self.pki.path("sa.key")
-        crt, key = pki.sign("server", "/CN=kube-apiserver", "serverAuth",
-                            "DNS:kubernetes,DNS:localhost,IP:127.0.0.1")
+        self.etcd_port, peer = free_ports(2)
+        crt, key = pki.sign(
+            "server", "/CN=kube-apiserver", "serverAuth", "DNS:kubernetes,"
+            f"DNS:localhost,IP:127.0.0.1,IP:{self.host}")
         self.admin = pki.sign("admin", "/O=system:masters/CN=admin",
                               "clientAuth")
         pki.run("genrsa", "-out", sa, "2048")
@@ -162,54 +164,129 @@ class Cluster:
         self.tokens = pki.path("tokens.csv")
         with open(self.tokens, "w", encoding="ascii") as f:
             f.write("good-token,watcher,1,system:masters\n"
-                    "weak-token,weak,2\n")
+                    "follow-token,follower,2,followers\n")
         at = f"http://127.0.0.1:{self.etcd_port}"
-        self.etcd = Program("etcd", [
-            shutil.which("etcd") or "/usr/bin/etcd", "--name", "e",
-            "--data-dir", os.path.join(self.folder, "etcd"),
-            "--unsafe-no-fsync", "--log-level", "warn",
-            "--listen-client-urls", at, "--advertise-client-urls", at,
-            "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-            "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-            "--initial-cluster", f"e=http://127.0.0.1:{peer}"], self.folder)
-        self.api = Program("apiserver", [
-            os.path.join(programs, "kube-apiserver"), f"--etcd-servers={at}",
-            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-            f"--secure-port={self.port}", "--endpoint-reconciler-type=none",
-            f"--tls-cert-file={crt}", f"--tls-private-key-file={key}",
-            f"--client-ca-file={pki.ca}", f"--token-auth-file={self.tokens}",
+        peer = f"http://127.0.0.1:{peer}"
+        self.etcd = self.program(
+            "etcd", "--name", "e", "--data-dir",
+            os.path.join(self.folder, "etcd"), "--unsafe-no-fsync",
+            "--log-level", "warn", "--listen-client-urls", at,
+            "--advertise-client-urls", at, "--listen-peer-urls", peer,
+            "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", f"e={peer}", call="etcd-server")
+        self.api = self.program("kube-apiserver", *self.api_args(at, crt, key))
+        if self.control:
+            self.set_up_control()
+
+    def api_args(self, etcd, crt, key):
+        pki = self.pki
+        self.audit = os.path.join(self.folder, "audit.log")
+        policy = os.path.join(self.folder, "audit.json")
+        with open(policy, "w", encoding="ascii") as f:
+            json.dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+                       "rules": [{"level": "Metadata",
+                                  "userGroups": ["followers"]},
+                                 {"level": "None"}]}, f)
+        nodes = pki.sign("to-kubelets", "/O=system:masters/CN=to-kubelets",
+                         "clientAuth")
+        return [
+            f"--etcd-servers={etcd}", f"--bind-address={self.host}",
+            f"--advertise-address={self.host}", f"--secure-port={self.port}",
+            "--endpoint-reconciler-type=none", f"--tls-cert-file={crt}",
+            f"--tls-private-key-file={key}", f"--client-ca-file={pki.ca}",
+            f"--token-auth-file={self.tokens}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki.path('sa.pub')}",
-            f"--service-account-signing-key-file={sa}",
-            "--service-cluster-ip-range=10.96.0.0/16",
-            "--authorization-mode=RBAC", "--shutdown-delay-duration=0s",
+            f"--service-account-signing-key-file={pki.path('sa.key')}",
+            f"--service-cluster-ip-range=10.{96 + self.number}.0.0/16",
+            "--authorization-mode=Node,RBAC", "--allow-privileged=true",
+            f"--kubelet-client-certificate={nodes[0]}",
+            f"--kubelet-client-key={nodes[1]}",
+            f"--kubelet-certificate-authority={pki.ca}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--shutdown-delay-duration=0s", f"--cert-dir={self.folder}",
+            f"--audit-log-path={self.audit}", f"--audit-policy-file={policy}",
             # A pod needs no account, and a node no controller to be ready.
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            f"--cert-dir={self.folder}"], self.folder)
+            "--enable-admission-plugins=NodeRestriction" if self.control
+            else f"--disable-admission-plugins={self.LEFT_OUT}"]
+
+    def set_up_control(self):
+        pki = self.pki
+        loop = pki.sign("loop", "/CN=127.0.0.1", "serverAuth",
+                        "DNS:localhost,IP:127.0.0.1")
+        ports = free_ports(2)
+        common = []
+        for port, name in zip(ports, ("kube-controller-manager",
+                                      "kube-scheduler")):
+            conf = self.kubeconfig(self.by_cert(*pki.sign(
+                name, f"/CN=system:{name}", "clientAuth")))
+            common.append([
+                f"--kubeconfig={conf}", f"--authentication-kubeconfig={conf}",
+                f"--authorization-kubeconfig={conf}", "--leader-elect=false",
+                "--bind-address=127.0.0.1", f"--secure-port={port}",
+                f"--tls-cert-file={loop[0]}",
+                f"--tls-private-key-file={loop[1]}"])
+        self.controllers = self.program(
+            "kube-controller-manager", *common[0],
+            "--use-service-account-credentials=true",
+            f"--root-ca-file={pki.ca}", "--node-monitor-grace-period=20s",
+            f"--service-account-private-key-file={pki.path('sa.key')}")
+        self.scheduler = self.program("kube-scheduler", *common[1])
 
     def start(self):
         self.etcd.start()
         self.start_api()
+        if self.control:
+            self.controllers.start()
+            self.scheduler.start()
+            self.wait("the first account", lambda: self.ask(
+                "GET", "/api/v1/namespaces/default/serviceaccounts/default"
+            )[0] == 200)
 
     def start_api(self):
         self.api.start()
-        end = time.monotonic() + DEADLINE
-        while True:
+        self.wait("the API server", lambda: self.ask("GET", "/readyz")[0] ==
+                  200)
+
+    def wait(self, what, cond):
+        """Until it is so, as long as all that was started runs."""
+        def so():
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if self.ask("GET", "/readyz")[0] == 200:
-                    return
-            for p in self.etcd, self.api:
-                if not p.alive():
-                    raise RuntimeError(f"{p.name} ended:\n{p.tail()}")
-            if time.monotonic() > end:
-                raise TimeoutError(f"no API server:\n{self.api.tail()}")
-            time.sleep(0.1)
+                if cond():
+                    return True
+            for p in self.parts:
+                if p.proc is not None:
+                    p.need()
+            return False
+        try:
+            until(so, what)
+        except TimeoutError as e:
+            raise TimeoutError(f"{e}\n" + "\n".join(
+                f"{p.name}: {p.tail()[-1000:]}" for p in self.parts)) from e
+
+    def compact(self):
+        """etcd forgets what was before now."""
+        def ask(path, body):
+            conn = http.client.HTTPConnection("127.0.0.1", self.etcd_port,
+                                              timeout=DEADLINE)
+            conn.request("POST", path, json.dumps(body))
+            r = conn.getresponse()
+            text = r.read()
+            conn.close()
+            if r.status != 200:
+                raise RuntimeError(f"etcd {path}: {r.status} {text!r}")
+            return json.loads(text)
+        now = ask("/v3/kv/range", {"key": base64.b64encode(
+            b"x").decode()})["header"]["revision"]
+        ask("/v3/kv/compaction", {"revision": now, "physical": True})
 
     def close(self):
-        for name in "api", "etcd":
-            if hasattr(self, name):
-                getattr(self, name).end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.ExitStack() as stack:          # all of it, whatever
+            stack.callback(shutil.rmtree, self.folder)
+            for p in self.parts:
+                stack.callback(p.end)
+            for n in self.nodes:
+                stack.callback(n.close)
 
     def __enter__(self):
         return self
@@ -219,10 +296,12 @@ class Cluster:
 
     # Requests of the test's own, by Python's means and not by ours.
 
-    def connect(self):
+    def connect(self, cert=None):
+        """As that user, by default one who may do all; (): nobody."""
         context = ssl.create_default_context(cafile=self.pki.ca)
-        context.load_cert_chain(*self.admin)
-        return http.client.HTTPSConnection("127.0.0.1", self.port,
+        if cert is None or cert:
+            context.load_cert_chain(*(cert or self.admin))
+        return http.client.HTTPSConnection(self.host, self.port,
                                            timeout=DEADLINE, context=context)
 
     def ask(self, method, path, body=None, over=None,
@@ -244,8 +323,10 @@ class Cluster:
         return json.loads(text)
 
     def kubeconfig(self, user, port=None, cluster=None, ca=None):
+        """At its own address, or at a port on loopback."""
         return kubeconfig(self.folder, port or self.port, user,
-                          ca or self.pki.ca, cluster)
+                          ca or self.pki.ca, cluster,
+                          "127.0.0.1" if port else self.host)
 
     @staticmethod
     def by_cert(crt, key):
