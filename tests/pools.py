@@ -238,6 +238,13 @@ def away(tap):
         line = [x for x in weir.cli("pool", "ls").stdout.splitlines()
                 if x.startswith("far")][0]
         tap.ok(line.endswith("unreachable: it is told to be away"), line)
+        tap.ok(pools(weir)["far"]["nodes"][0]["shut"],
+               "its block takes nothing new")
+        tap.ok('weir_pool_reachable{pool="far",engine="fake"} 0\n' in
+               weir.client.get("/metrics").body.decode() and
+               'weir_pool_reachable{pool="local",engine="local"} 1\n' in
+               weir.client.get("/metrics").body.decode(),
+               "metrics say which can be reached")
         tap.ok("unreachable: it is told to be away" in
                weir.cli("pool", "show", "far").stdout, "show says it, too")
         weir.kill()
@@ -310,6 +317,11 @@ def wrong(tap):
         tap.ok("observed" in show and f"devices={NONE}" in show,
                "pool show says what was said")
         weir.stop()
+        for name in ("a b", "", "x" * 64):
+            weir.args = ["--pool", name]
+            weir.start(wait=False)
+            tap.ok(weir.proc.wait(60) != 0 and "cannot be the name of a pool"
+                   in weir.tail(3), f"nor a name such as '{name}'")
         weir.args = ["--pool", "x"]
         weir.start(wait=False)
         tap.ok(weir.proc.wait(60) != 0 and

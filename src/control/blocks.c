@@ -63,6 +63,16 @@ static void block_shut(struct control *c, const struct block *b,
         log_say(LOG_WARN, "cannot shut a block", "error", err.text, NULL);
 }
 
+void blocks_doubt(struct control *c, const char *pool)
+{
+    struct block *b;
+    size_t pos = 0;
+
+    while ((b = world_next_block(c->world, &pos)))
+        if (strcmp(b->pool, pool) == 0)
+            block_shut(c, b, MUTE, "its engine is another one");
+}
+
 /* Our own block is that whatever its pool was called before. */
 static const struct reached *reached_of(const struct control *c,
                                         const struct block *b)

@@ -171,6 +171,8 @@ void blocks_lost(const char *block, const char *why, void *arg);
  */
 void blocks_hold(struct control *c);
 void blocks_look(struct control *c);
+/* Shut those of a pool until they are up again. */
+void blocks_doubt(struct control *c, const char *pool);
 /* Of a pool, or all (NULL): nobody speaks for them any more. */
 void blocks_forget(struct control *c, const struct reached *of);
 

@@ -210,6 +210,8 @@ static void pool_start(struct control *c, const struct pool *p)
     }
     if (!r)
         r = reached_new(c, p->name);
+    else
+        blocks_doubt(c, p->name);
     blocks_forget(c, r);
     engine_stop(r);
     json_decref(r->conf);
@@ -263,6 +265,10 @@ static int own_open(struct control *c, struct err *err)
     const struct pool *p = world_pool(c->world, conf->pool);
     struct reached *r;
 
+    if (!spec_name_valid(conf->pool) || strlen(conf->pool) >= sizeof r->name)
+        return err_set(err, EINVAL, "--pool: '%.80s' cannot be the name of a "
+                       "pool: letters, digits and _.- with a letter or digit "
+                       "first, fewer than %zu", conf->pool, sizeof r->name);
     if (p && p->set)
         return err_set(err, EEXIST, "a pool '%s' was added; name this "
                        "machine's otherwise (--pool), or remove that one "

@@ -164,6 +164,8 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     int rc = -ENOENT;
 
     lease_key_print(&k, of.key, sizeof of.key);
+    if (map_count(c->pools) == 0)
+        return err_set(err, ESHUTDOWN, "the control plane is stopping");
     (void) err_set(err, ENOENT, "lease %s has no log", of.key);
     for (size_t i = c->nepochs; i-- > 0 && rc == -ENOENT;) {
         of.epoch = c->epochs[i].epoch;
