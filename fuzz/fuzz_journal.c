@@ -25,7 +25,8 @@ static int look_at_row(const struct world_row *row, void *arg)
 {
     (void) arg;
     must(row->key[0]);
-    must(row->body ? row->body[0] == '{' : row->table == TABLE_META);
+    must(row->body ? row->body[0] == '{' : row->table == TABLE_META ||
+                                           row->table == TABLE_BLOCK);
     return 0;
 }
 

@@ -35,6 +35,10 @@ void get_watch(struct call *c);
 
 void get_pools(struct call *c);
 void get_pool(struct call *c);
+void put_pool(struct call *c);
+void delete_pool(struct call *c);
+void post_pool_drain(struct call *c);
+void post_pool_undrain(struct call *c);
 void get_waste(struct call *c);
 void post_drain(struct call *c);
 void post_undrain(struct call *c);

@@ -60,6 +60,39 @@ static void add_devices(const struct world *w, struct buf *b)
     }
 }
 
+static void add_pool(const struct call *c, struct buf *b, const char *name)
+{
+    struct service_pool p;
+
+    if (!c->api->ops->pool(name, &p, c->api->arg))
+        return;
+    (void) buf_str(b, "weir_pool_reachable{pool=\"");
+    add_label(b, name);
+    (void) buf_printf(b, "\",engine=\"%s\"} %d\n", p.engine,
+                      p.known && p.reachable);
+}
+
+/* Our own is known by its block, and has just one. */
+static void add_pools(const struct call *c, struct buf *b)
+{
+    const struct world *w = api_world(c->api);
+    const struct block *k;
+    const struct pool *p;
+    size_t pos = 0;
+
+    add_family(b, "weir_pool_reachable", "gauge",
+               "Can what is behind its engine be reached?");
+    while ((p = world_next_pool(w, &pos)))
+        if (p->set)
+            add_pool(c, b, p->name);
+    pos = 0;
+    while ((k = world_next_block(w, &pos))) {
+        p = world_pool(w, k->pool);
+        if (!p || !p->set)
+            add_pool(c, b, k->pool);
+    }
+}
+
 /* Numbers of weir-gpud by the names of NVIDIA's DCGM exporter, in its units. */
 static const struct {
     const char *field, *name, *type, *help;
@@ -383,6 +416,7 @@ void get_metrics(struct call *c)
     add_metric(&b, "weir_uptime_seconds", "gauge", "Time since the start",
                (double) (clock_wall_ms() - c->api->started_ms) / 1000);
     add_devices(api_world(c->api), &b);
+    add_pools(c, &b);
     for (size_t m = 0; m < array_size(gpu_metrics); m++)
         add_gpus(c, &b, m);
     add_health(api_world(c->api), &b);

@@ -2,11 +2,14 @@
 
 #include "api/api_int.h"
 #include "api/strays.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "core/world.h"
 #include "plan/plan.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* What is there and what is free of it, in thousandths. */
@@ -112,6 +115,8 @@ static json_t *node_view(const struct call *c, const struct block *b)
     json_put_str(o, "block", b->id);
     json_put_bool(o, "up", b->up);
     json_put_bool(o, "drained", b->drained);
+    if (b->shut)
+        json_put_bool(o, "shut", true);
     json_put_bool(o, "simulated", b->simulated);
     json_put_str(o, "limits", b->limits);
     if (b->domain[0])
@@ -126,15 +131,46 @@ static json_t *node_view(const struct call *c, const struct block *b)
     return o;
 }
 
-/* The pool of that name; NULL when no block is in it. */
+/* What was said about it, and what its engine says.  What it is told may name
+ * what is nobody else's business.
+ */
+static void put_said(const struct call *c, json_t *o, const struct pool *p,
+                     const struct service_pool *s)
+{
+    char at[32];
+
+    json_put_str(o, "state", s->known && s->reachable ? "ready" :
+                 s->why[0] ? "unreachable" : "starting");
+    if (s->why[0])
+        json_put_str(o, "why", s->why);
+    if (s->own)
+        json_put_bool(o, "own", true);
+    if (p && p->drained)
+        json_put_bool(o, "drained", true);
+    if (!p || !p->set)
+        return;
+    if (p->observe)
+        json_put_bool(o, "observe", true);
+    json_put_str(o, "note", p->note[0] ? p->note : NULL);
+    clock_print(p->created_ms, at, sizeof at);
+    json_put_str(o, "created", at);
+    if (c->who.role >= ROLE_OPERATOR)
+        json_put(o, "conf", json_deep_copy(p->conf));
+}
+
+/* The pool of that name; NULL: there is none. */
 static json_t *pool_view(const struct call *c, const char *name)
 {
-    json_t *nodes = json_array(), *o;
+    const struct pool *p = world_pool(api_world(c->api), name);
+    struct service_pool said = { .engine = "", .why = "" };
+    bool known = c->api->ops->pool(name, &said, c->api->arg);
+    json_t *nodes, *o;
     const struct block *b, *first = NULL;
     bool simulated = false;
     struct sum s = { 0 };
     size_t pos = 0;
 
+    nodes = json_array();
     while ((b = world_next_block(api_world(c->api), &pos))) {
         if (strcmp(b->pool, name) != 0)
             continue;
@@ -143,13 +179,15 @@ static json_t *pool_view(const struct call *c, const char *name)
         block_sum(b, &s);
         (void) json_array_append_new(nodes, node_view(c, b));
     }
-    if (!first) {
+    if (!first && !known && !(p && p->set)) {
         json_decref(nodes);
         return NULL;
     }
     o = json_object();
-    json_put_str(o, "name", first->pool);
-    json_put_str(o, "engine", first->engine);
+    json_put_str(o, "name", name);
+    json_put_str(o, "engine", p && p->set ? p->engine :
+                 known ? said.engine : first->engine);
+    put_said(c, o, p, &said);
     json_put_bool(o, "simulated", simulated);
     put_pair(o, "devices", json_put_milli, s.devices, s.devices_free);
     put_pair(o, "cpus", json_put_milli, s.cpus, s.cpus_free);
@@ -158,39 +196,154 @@ static json_t *pool_view(const struct call *c, const char *name)
     return o;
 }
 
-static bool shown(const json_t *items, const char *name)
+static void add_pool(const struct call *c, json_t *items, const char *name)
 {
     json_t *o;
     size_t i;
 
     json_array_foreach(items, i, o) {
         if (strcmp(json_get_str(o, "name", ""), name) == 0)
-            return true;
+            return;
     }
-    return false;
+    (void) json_array_append_new(items, pool_view(c, name));
 }
 
 void get_pools(struct call *c)
 {
     json_t *items = json_array();
     const struct block *b;
+    const struct pool *p;
     size_t pos = 0;
 
-    while ((b = world_next_block(api_world(c->api), &pos))) {
-        if (!shown(items, b->pool))
-            (void) json_array_append_new(items, pool_view(c, b->pool));
-    }
+    while ((b = world_next_block(api_world(c->api), &pos)))
+        add_pool(c, items, b->pool);
+    pos = 0;
+    while ((p = world_next_pool(api_world(c->api), &pos)))
+        if (p->set)
+            add_pool(c, items, p->name);
     reply_items(c, items, NULL);
 }
 
-void get_pool(struct call *c)
+static void reply_pool(struct call *c, unsigned status)
 {
     json_t *o = pool_view(c, c->param[0]);
 
     if (o)
-        reply_json(c, 200, o);
+        reply_json(c, status, o);
     else
         reply_absent(c, "pool", c->param[0]);
+}
+
+void get_pool(struct call *c)
+{
+    reply_pool(c, 200);
+}
+
+/* ---- to add, change and remove ---- */
+
+static void was_set(struct call *c, uint64_t seq, uint64_t workload,
+                    void *arg)
+{
+    (void) seq;
+    (void) workload;
+    reply_pool(c, arg ? 201 : 200);
+}
+
+/* Is it what there is already? */
+static bool is_same(const struct pool *p, const json_t *data)
+{
+    const json_t *conf = json_object_get(data, "conf");
+
+    return p && p->set &&
+           strcmp(p->engine, json_get_str(data, "engine", "")) == 0 &&
+           strcmp(p->note, json_get_str(data, "note", "")) == 0 &&
+           p->observe == json_get_bool(data, "observe", false) &&
+           (conf ? json_equal(p->conf, conf)
+                 : json_object_size(p->conf) == 0);
+}
+
+/* A refusal of the service: the name is taken, or a field makes no sense. */
+static bool refused(struct call *c)
+{
+    autojson json_t *none = json_object();
+    const json_t *conf = json_object_get(c->body, "conf");
+    struct err err = { 0 };
+    int rc = pool_name_check(c->param[0], &err);
+
+    if (rc == 0)
+        rc = c->api->ops->pool_check(c->param[0],
+                                     json_get_str(c->body, "engine", ""),
+                                     conf ? conf : none, &err, c->api->arg);
+    if (rc < 0)
+        reply_error(c, rc == -EEXIST ? 409 : 422, "%s", err.text);
+    return rc < 0;
+}
+
+void put_pool(struct call *c)
+{
+    static char created;
+    const struct pool *p = world_pool(api_world(c->api), c->param[0]);
+    struct event e;
+
+    if (refused(c))
+        return;
+    if (is_same(p, c->body)) {
+        reply_pool(c, 200);
+        return;
+    }
+    call_event(c, &e, EVENT_POOL_SET);
+    e.data = json_deep_copy(c->body);
+    json_put_str(e.data, "name", c->param[0]);
+    call_propose(c, &e, was_set, p && p->set ? NULL : &created);
+}
+
+/* An event about the pool of the path. */
+static void pool_event(struct call *c, enum event_type type, call_then_f then)
+{
+    struct event e;
+
+    call_event(c, &e, type);
+    e.data = json_object();
+    json_put_str(e.data, "name", c->param[0]);
+    call_propose(c, &e, then, NULL);
+}
+
+void delete_pool(struct call *c)
+{
+    const struct pool *p = world_pool(api_world(c->api), c->param[0]);
+    autojson json_t *is = pool_view(c, c->param[0]);
+
+    if (!is)
+        reply_absent(c, "pool", c->param[0]);
+    else if (!p || !p->set)
+        reply_error(c, 409, "the pool '%s' is this control plane's own: it "
+                    "goes with 'weir up'", c->param[0]);
+    else
+        pool_event(c, EVENT_POOL_REMOVED, reply_none_then);
+}
+
+static void set_drained(struct call *c, bool drained)
+{
+    const struct pool *p = world_pool(api_world(c->api), c->param[0]);
+    autojson json_t *is = pool_view(c, c->param[0]);
+
+    if (!is)
+        reply_absent(c, "pool", c->param[0]);
+    else if ((p && p->drained) == drained)
+        reply_pool(c, 200);
+    else
+        pool_event(c, drained ? EVENT_POOL_DRAINED : EVENT_POOL_UNDRAINED,
+                   was_set);
+}
+
+void post_pool_drain(struct call *c)
+{
+    set_drained(c, true);
+}
+
+void post_pool_undrain(struct call *c)
+{
+    set_drained(c, false);
 }
 
 static void put_share(json_t *o, const char *name, uint64_t part,

@@ -31,6 +31,17 @@ struct service_log {
     uint64_t end;                      /* bytes written so far */
 };
 
+/* What is known of a pool now, beside what the world has; borrowed until the
+ * loop goes on.
+ */
+struct service_pool {
+    const char *engine;
+    bool own;                          /* the control plane's own machine */
+    bool known;                        /* its engine has said whether it is ... */
+    bool reachable;
+    const char *why;                   /* else why not */
+};
+
 struct service_ops {
     const struct world *(*world)(void *arg);
     struct store *(*store)(void *arg);
@@ -65,6 +76,13 @@ struct service_ops {
      * release_in_seconds?}; caller owns.  NULL: nothing is known.
      */
     json_t *(*use)(const struct task *t, void *arg);
+    /* May a pool of this name and engine be added, with this {key: text} for
+     * it?  -EEXIST: the name is the control plane's own; -EINVAL.
+     */
+    int (*pool_check)(const char *name, const char *engine, const json_t *conf,
+                      struct err *err, void *arg);
+    /* false: no engine is there for it. */
+    bool (*pool)(const char *name, struct service_pool *ret, void *arg);
 };
 
 /* The backup of a service that has a store: 0 when it is under way and `done`

@@ -254,6 +254,28 @@ static json_t *serve_use(const struct task *t, void *arg)
     return NULL;
 }
 
+static int serve_pool_check(const char *name, const char *engine,
+                            const json_t *conf, struct err *err, void *arg)
+{
+    (void) conf;
+    (void) arg;
+    if (strcmp(name, "local") == 0)
+        return err_set(err, EEXIST, "the pool 'local' is taken");
+    if (strcmp(engine, "fake") != 0)
+        return err_set(err, EINVAL, "engine: there is no '%s'", engine);
+    return 0;
+}
+
+static bool serve_pool(const char *name, struct service_pool *ret, void *arg)
+{
+    (void) arg;
+    *ret = (struct service_pool) {
+        .engine = "fake", .own = true, .known = true, .reachable = true,
+        .why = "",
+    };
+    return strcmp(name, "local") == 0;
+}
+
 static bool serve_single_user(void *arg)
 {
     return ((struct test_service *) arg)->single;
@@ -265,6 +287,7 @@ struct service test_service_get(struct test_service *t)
         .world = serve_world, .store = serve_store, .propose = serve_propose,
         .log = serve_log, .backup = serve_backup, .trouble = serve_trouble,
         .stat = serve_stat, .single_user = serve_single_user,
+        .pool_check = serve_pool_check, .pool = serve_pool,
         .telemetry = serve_telemetry, .strays = serve_strays, .use = serve_use,
     };
 

@@ -86,6 +86,9 @@ static void print_event(struct cli *c, const json_t *e)
     else if (json_object_get(e, "task"))
         printf("/#%" PRIu64, json_get_u64(e, "task", 0));
     print_details(e);
+    if (strncmp(json_get_str(e, "type", ""), "pool.", 5) == 0)
+        printf(" pool=%s", json_get_str(json_object_get(e, "data"), "name",
+                                        ""));
     if (json_get_str(json_object_get(e, "data"), "rule", NULL) ||
         strcmp(json_get_str(e, "type", ""), "device.stray") == 0)
         print_device(json_object_get(e, "data"));

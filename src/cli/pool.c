@@ -16,8 +16,30 @@ static const struct table_column pool_columns[] = {
     { .name = "DEVICES", .right = true }, { .name = "FREE", .right = true },
     { .name = "CPUS", .right = true }, { .name = "FREE", .right = true },
     { .name = "MEMORY", .right = true }, { .name = "FREE", .right = true },
-    { .name = "" }, { .name = NULL },
+    { .name = "" }, { .name = "NOTE", .wide = true }, { .name = NULL },
 };
+
+/* "simulated, drained, unreachable: no route to host"; caller frees. */
+static char *pool_state(const json_t *p)
+{
+    const char *state = json_get_str(p, "state", "ready");
+    bool ready = strcmp(state, "ready") == 0;
+    const char *why = json_get_str(p, "why", "");
+    const struct { bool is; const char *word; } words[] = {
+        { json_get_bool(p, "simulated", false), "simulated" },
+        { json_get_bool(p, "observe", false), "observed" },
+        { json_get_bool(p, "drained", false), "drained" },
+        { !ready, state },
+    };
+    struct buf b = BUF_INIT(4096);
+
+    for (size_t i = 0; i < array_size(words); i++)
+        if (words[i].is)
+            (void) buf_printf(&b, "%s%s", b.len ? ", " : "", words[i].word);
+    if (!ready && *why)
+        (void) buf_printf(&b, ": %s", why);
+    return buf_take(&b);
+}
 
 static void add_pair(struct table *t, const json_t *o, const char *key)
 {
@@ -41,6 +63,8 @@ static void add_memory(struct table *t, const json_t *o)
 
 static void add_pool(struct table *t, const json_t *p)
 {
+    autofree char *state = pool_state(p);
+
     table_add(t, STYLE_BOLD, json_get_str(p, "name", ""));
     table_add(t, STYLE_PLAIN, json_get_str(p, "engine", ""));
     table_printf(t, STYLE_PLAIN, "%zu",
@@ -48,8 +72,9 @@ static void add_pool(struct table *t, const json_t *p)
     add_pair(t, p, "devices");
     add_pair(t, p, "cpus");
     add_memory(t, p);
-    table_add(t, STYLE_WAIT,
-              json_get_bool(p, "simulated", false) ? "simulated" : "");
+    table_add(t, strcmp(json_get_str(p, "state", ""), "unreachable") == 0 ?
+              STYLE_BAD : STYLE_WAIT, state);
+    table_add(t, STYLE_PLAIN, json_get_str(p, "note", ""));
 }
 
 static int run_ls(struct cli *c, const void *opts)
@@ -135,8 +160,9 @@ static int print_node(struct cli *c, const json_t *n)
     struct table *t = sheet_new();
     char a[HUMAN_SIZE], b[HUMAN_SIZE];
 
-    sheet_printf(t, "node", "%s%s%s", json_get_str(n, "name", ""),
+    sheet_printf(t, "node", "%s%s%s%s", json_get_str(n, "name", ""),
                  json_get_bool(n, "up", true) ? "" : ", down",
+                 json_get_bool(n, "shut", false) ? ", shut" : "",
                  json_get_bool(n, "drained", false) ? ", drained" : "");
     sheet_add(t, "block", json_get_str(n, "block", ""));
     sheet_printf(t, "cpus", "%s, %s free", get_number(cpus, "total", a),
@@ -226,16 +252,32 @@ static int print_devices(struct cli *c, const json_t *p)
     return print_table(c, t);
 }
 
+/* What was said about it, if anything was. */
+static int print_said(struct cli *c, const json_t *p)
+{
+    autofree char *state = pool_state(p);
+    struct table *t = sheet_new();
+    const char *key;
+    json_t *value;
+
+    sheet_add(t, "state", *state ? state : "ready");
+    sheet_add(t, "note", json_get_str(p, "note", ""));
+    json_object_foreach(json_object_get(p, "conf"), key, value)
+        sheet_printf(t, "conf", "%s=%s", key, json_string_value(value));
+    return print_sheet(c, t);
+}
+
 static int print_pool(struct cli *c, const json_t *p)
 {
     struct table *t = table_new(device_columns);
     const json_t *n;
     size_t i;
-    int rc = 0;
+    int rc;
 
     printf("pool %s (%s%s)\n", json_get_str(p, "name", ""),
            json_get_str(p, "engine", ""),
            json_get_bool(p, "simulated", false) ? ", devices simulated" : "");
+    rc = print_said(c, p);
     json_array_foreach(json_object_get(p, "nodes"), i, n) {
         (void) putchar('\n');
         rc = rc ? rc : print_node(c, n);

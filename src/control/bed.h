@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/tap.h"
+#include "engine/engine.h"
 #include "engine/home.h"
 #include "spec/doc.h"
 #include "store/store.h"
@@ -108,6 +109,7 @@ static inline unsigned said(enum wire_kind kind, uint64_t workload, int rank)
 static char dir[] = "/tmp/weir-leases-XXXXXX";
 static const struct control_conf conf = { .state_dir = dir, .engine = "fake" };
 
+static struct reached own;             /* its pool, with no engine behind it */
 static uint64_t ahead_ms;              /* the control plane's clock is */
 
 /* Everything that was wanted is durable and has had its effect. */
@@ -125,7 +127,10 @@ static inline void open_control(struct control *c)
     struct err err = { 0 };
 
     *c = (struct control) { .conf = &conf, .lock = -1, .held = map_new(),
-                            .tokens = map_new() };
+                            .blocks = map_new(), .pools = map_new(),
+                            .leaving = map_new() };
+    own = (struct reached) { .c = c, .name = "local", .ops = &engine_local,
+                             .own = true };
     memset(&home, 0, sizeof home);
     home.room = ROOM_ENOUGH;
     home.long_rank = -2;
@@ -139,27 +144,26 @@ static inline void open_control(struct control *c)
                      &err) < 0 ||
         leases_open(c, &err) < 0 || control_begin(c, &err) < 0)
         ok(false, "a control plane: %s", err.text);
-    world_hold(c->world, true);
+    (void) map_set(c->pools, own.name, &own);
+    own.engine = (struct engine *) &own;
+    pools_begin(c);
     settle(c);
 }
 
 static inline void close_control(struct control *c)
 {
-    const char *key;
-    size_t pos = 0;
-    void *v;
-
     journal_close(c);
-    watch_remove(c->again);
-    json_decref(c->inventory);
+    watch_remove(c->silent);
+    (void) map_del(c->pools, own.name);
+    pools_close(c);
     json_decref(c->telemetry);
     json_decref(c->strays);
     leases_close(c);
     store_close(c->store);
     world_free(c->world);
-    while ((v = map_next(c->tokens, &pos, &key)))
-        free(v);
-    map_free(c->tokens);
+    map_free(c->blocks);
+    map_free(c->pools);
+    map_free(c->leaving);
     map_free(c->held);
     loop_close(c->loop);
 }
@@ -189,7 +193,7 @@ static inline void block_up(struct control *c, unsigned devices)
         json_put_bool(j, "stages", true);
     if (suspends)
         json_put_bool(j, "suspends", true);
-    blocks_up(CONTROL_BLOCK, "token", j, c);
+    blocks_up(CONTROL_BLOCK, "token", j, &own);
     settle(c);
 }
 

@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "control/outside.h"
-#include "engine/engine.h"
 #include "engine/home.h"
 #include "spec/doc.h"
 #include "spec/policy_doc.h"
@@ -112,7 +111,6 @@ static int state_open(struct control *c, struct err *err)
         return rc;
     clock_begin(c);
     c->first_epoch = first_epoch(c);
-    world_hold(c->world, true);        /* until the block says what it is */
     return store_attach(c->store, c->loop, journal_durable, journal_failed, c,
                         err);
 }
@@ -168,58 +166,6 @@ void control_fail(struct control *c, int rc, const struct err *err)
     loop_stop(c->loop);
 }
 
-static void on_trouble(const char *text, void *arg)
-{
-    (void) arg;
-    log_say(LOG_WARN, text, NULL);
-}
-
-static char *runner_path(const struct control *c)
-{
-    char self[4096];
-    char *slash;
-    ssize_t n;
-
-    if (c->conf->runner)
-        return mem_str(c->conf->runner);
-    n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return mem_str("weir-runner");
-    self[n] = '\0';
-    slash = strrchr(self, '/');
-    if (slash)
-        *slash = '\0';
-    return mem_printf("%s/weir-runner", self);
-}
-
-static int engine_start(struct control *c, struct err *err)
-{
-    static const struct engine_events events = {
-        .block_up = blocks_up,
-        .block_lost = blocks_lost,
-        .trouble = on_trouble,
-    };
-    const struct engine_ops *ops =
-        strcmp(c->conf->engine, "fake") == 0 ? &engine_fake : &engine_local;
-    autofree char *dir = mem_printf("%s/engine", c->conf->state_dir);
-    autofree char *home = mem_printf("%s/home.sock", c->conf->state_dir);
-    autofree char *runner = runner_path(c);
-    struct engine_conf conf = {
-        .pool = c->conf->pool,
-        .state_dir = dir,
-        .home = home,
-        .runner = runner,
-        .devices = c->conf->devices,
-        .gpud = c->conf->gpud,
-        .log_bytes = c->conf->log_bytes,
-        .runners_url = outside_url(c),
-        .runners_ca = outside_ca(c),
-    };
-    int rc = ops->open(c->loop, &conf, &events, c, &c->engine, err);
-
-    return rc < 0 ? rc : ops->get(c->engine, CONTROL_BLOCK, err);
-}
-
 static int api_start(struct control *c, const struct service *service,
                      struct err *err)
 {
@@ -258,7 +204,7 @@ static void runners_leave(struct control *c)
     size_t pos = 0;
 
     /* A runner that ends is started again by its engine: that ends first. */
-    c->engine->ops->close(take(c->engine));
+    pools_close(c);
     while (c->home && (b = world_next_block(c->world, &pos)))
         if (!b->leases)
             (void) home_send(c->home, b->id, &quit, NULL);
@@ -308,29 +254,23 @@ static void on_signal(int sig, void *arg)
 
 static void control_close(struct control *c)
 {
-    const char *key;
-    size_t pos = 0;
-    void *v;
-
     journal_close(c);
     retention_stop(c);
     watch_remove(c->leave);
-    watch_remove(c->again);
-    json_decref(c->inventory);
+    watch_remove(c->silent);
+    pools_close(c);
     json_decref(c->telemetry);
     json_decref(c->strays);
     free(c->epochs);
     api_close(c->api);
-    if (c->engine)
-        c->engine->ops->close(c->engine);
     if (c->held)
         leases_close(c);
     outside_close(c);
     store_close(c->store);
     world_free(c->world);
-    while (c->tokens && (v = map_next(c->tokens, &pos, &key)))
-        free(v);
-    map_free(c->tokens);
+    map_free(c->blocks);
+    map_free(c->pools);
+    map_free(c->leaving);
     map_free(c->held);
     loop_close(c->loop);
     if (c->lock >= 0)
@@ -352,7 +292,7 @@ static int control_open(struct control *c, const struct service *service,
         (rc = outside_listen(c, err)) < 0 ||
         (rc = control_begin(c, err)) < 0 ||
         (rc = serve_epochs(c, err)) < 0 ||
-        (rc = engine_start(c, err)) < 0)
+        (rc = pools_open(c, err)) < 0)
         return rc;
     return api_start(c, service, err);
 }
@@ -363,7 +303,9 @@ int control_run(const struct control_conf *conf, struct err *err)
         .conf = conf,
         .lock = -1,
         .held = map_new(),
-        .tokens = map_new(),
+        .blocks = map_new(),
+        .pools = map_new(),
+        .leaving = map_new(),
     };
     struct service service = { .ops = &control_service, .arg = &c };
     int rc;

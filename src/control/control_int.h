@@ -13,13 +13,17 @@
 
 struct api;
 struct engine;
+struct engine_events;
+struct engine_ops;
 struct home;
 struct loop;
 struct map;
 struct store;
 struct watch;
 
-/* The one block of the one engine there is so far. */
+/* The block of the control plane's own pool; those of others are named after
+ * their pool, see pools.c.
+ */
 #define CONTROL_BLOCK "local"
 
 /* What waits for an event to be durable: a reply to whoever asked for it, and
@@ -33,6 +37,32 @@ struct effect {
     uint64_t workload;
     uint32_t task, rank, gen;
     char block[48];                    /* of the runner to acknowledge; may be "" */
+    char on[48];                       /* of an end: the block of its lease */
+    char pool[POOL_NAME_MAX + 1];      /* of what is about one; may be "" */
+};
+
+/* A pool and the engine that it is reached by. */
+struct reached {
+    struct control *c;
+    char name[64];
+    const struct engine_ops *ops;
+    struct engine *engine;             /* NULL: it could not be opened */
+    bool own;                          /* by the flags; never in the journal */
+    json_t *conf;                      /* that it was opened with, and ... */
+    bool observe;
+    bool said, reachable;              /* its word on that, if it said one */
+    char why[256];                     /* it cannot be reached, or opened */
+    struct watch *close;               /* its pool is gone, and soon it is, too */
+};
+
+/* A block, as its engine tells of it. */
+struct heard {
+    char id[48];
+    struct reached *of;
+    char *token;                       /* of its runner */
+    json_t *inventory;                 /* refused for now: what runs there
+                                          holds more; else NULL */
+    struct watch *again;               /* ... and is proposed again */
 };
 
 /* An epoch and when it began. */
@@ -47,7 +77,9 @@ struct control {
     struct world *world;
     struct home *home;
     struct outside *outside;           /* NULL: no runner dials from elsewhere */
-    struct engine *engine;
+    struct map *pools;                 /* name -> struct reached */
+    struct map *leaving;               /* likewise: of pools that are gone */
+    struct map *blocks;                /* id -> struct heard */
     struct api *api;
 
     struct effect *effects;            /* in order of seq: a queue [first, count) */
@@ -57,21 +89,21 @@ struct control {
                                           were told or told us */
     struct map *stages;                /* lease key -> struct staged: what
                                           stands ready; see staged.c */
-    struct map *tokens;                /* block id -> its token */
 
     uint64_t first_epoch;              /* of a new store in a used folder; else 0 */
     struct epoch *epochs;              /* oldest first; the first is that of the first day */
     size_t nepochs;
 
-    struct watch *flush, *wake, *probe, *leave, *again;
+    struct watch *flush, *wake, *probe, *leave;
+    struct watch *silent;              /* blocks.c: nothing starts so far */
     struct watch *aging;               /* staged.c */
     struct watch *moving;              /* moving.c */
     struct watch *idling;              /* idle.c */
     json_t *telemetry;                 /* telemetry.c; block id -> {at, devices} */
     json_t *strays;                    /* stray.c; block id -> {what: evidence} */
-    json_t *inventory;                 /* refused for now: what runs there holds more */
     struct watch *trim, *sweep;        /* retention.c */
-    json_t *logs;                      /* workloads whose logs are looked at */
+    json_t *logs;                      /* [pool, workload] whose logs are
+                                          looked at */
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
@@ -131,10 +163,32 @@ json_t *idle_find(const struct task *t, void *arg);
 void health_take(struct control *c, const char *block,
                  const struct wire_msg *m);
 
-/* blocks.c: what the engine says. */
+/* blocks.c: what engines say of blocks; `arg` is a struct reached. */
 void blocks_up(const char *block, const char *token, const json_t *inventory,
                void *arg);
 void blocks_lost(const char *block, const char *why, void *arg);
+/* Hold the world until every block has said what it is; those that do not, or
+ * cannot, are shut, and the others go on.
+ */
+void blocks_hold(struct control *c);
+void blocks_look(struct control *c);
+/* Shut those of a pool until they are up again. */
+void blocks_doubt(struct control *c, const char *pool);
+/* Of a pool, or all (NULL): nobody speaks for them any more. */
+void blocks_forget(struct control *c, const struct reached *of);
+
+/* pools.c: pools and their engines. */
+int pools_open(struct control *c, struct err *err);
+/* All but our own, which is there. */
+void pools_begin(struct control *c);
+void pools_close(struct control *c);
+/* A pool was set or removed, and that is durable. */
+void pools_act(struct control *c, const char *name);
+/* The world was loaded again: as it says, and every block anew. */
+int pools_again(struct control *c, struct err *err);
+int pools_check(const char *name, const char *engine, const json_t *conf,
+                struct err *err, void *arg);
+bool pools_find(const char *name, struct service_pool *ret, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */
 struct order_of {

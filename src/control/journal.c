@@ -1,13 +1,13 @@
-#include "control/control_int.h"
+#include "control/leases.h"
 
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "control/outside.h"
-#include "engine/engine.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -52,6 +52,23 @@ static const char *event_tenant(const struct control *c, const struct event *e)
     return wl ? wl->tenant_name : NULL;
 }
 
+/* What is gone by the time it acts. */
+static void effect_about(const struct control *c, const struct event *e,
+                         struct effect *f)
+{
+    struct lease_key k = { e->workload, e->task, e->rank };
+    const struct lease *l;
+
+    if (e->type == EVENT_POOL_SET || e->type == EVENT_POOL_REMOVED) {
+        (void) snprintf(f->pool, sizeof f->pool, "%s",
+                        json_get_str(e->data, "name", ""));
+    } else if (e->type == EVENT_LEASE_ENDED) {
+        l = leases_find(c, &k, e->gen);
+        if (l)
+            memcpy(f->on, l->block->id, sizeof f->on);
+    }
+}
+
 int journal_event(struct control *c, struct event *e, service_done_f done,
                   void *arg, struct err *err)
 {
@@ -76,6 +93,7 @@ int journal_event(struct control *c, struct event *e, service_done_f done,
     f.rank = e->rank;
     f.gen = e->gen;
     (void) snprintf(f.block, sizeof f.block, "%s", e->block);
+    effect_about(c, e, &f);
     store_event(c->store, e, event_tenant(c, e));
     rc = world_apply(c->world, e, err);
     if (rc < 0) {      /* checked just now: a defect; nothing of it is on disk */
@@ -194,6 +212,8 @@ void journal_durable(uint64_t seq, void *arg)
         if (f.done)
             f.done(0, f.seq, f.workload, NULL, f.arg);
         leases_act(c, &f);
+        if (f.pool[0])
+            pools_act(c, f.pool);
         if (f.type == EVENT_SUBMITTED)
             give_back(c, &f);
     }
@@ -249,14 +269,12 @@ static void on_probe(struct watch *w, void *arg)
     }
     world_free(c->world);
     c->world = fresh;
-    world_hold(c->world, true);        /* until the block is up again */
     store_resume(c->store);
     c->trouble[0] = '\0';
     log_say(LOG_INFO, "writing again", NULL);
     /* The first words of a start may be among what was not written. */
     if (leases_open(c, &err) < 0 || outside_listen(c, &err) < 0 ||
-        control_begin(c, &err) < 0 ||
-        c->engine->ops->get(c->engine, CONTROL_BLOCK, &err) < 0)
+        control_begin(c, &err) < 0 || pools_again(c, &err) < 0)
         control_fail(c, -err.code, &err);
 }
 

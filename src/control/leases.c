@@ -293,7 +293,7 @@ static void act_ended(struct control *c, const struct effect *f,
     if (f->block[0])
         leases_say_short(c, f->block, WIRE_ACK, k, f->gen, h->epoch, true);
     else
-        leases_say(c, CONTROL_BLOCK, &stop);
+        leases_say(c, f->on, &stop);
 }
 
 void leases_act(struct control *c, const struct effect *f)

@@ -1,7 +1,10 @@
 #include "control/control_int.h"
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "store/store.h"
 
@@ -31,19 +34,42 @@ static bool log_stale(struct control *c, uint64_t id)
            store_workload(c->store, id, NULL, NULL, NULL) == -ENOENT;
 }
 
+static void log_drop(struct control *c, const char *pool, uint64_t id)
+{
+    const struct reached *r = map_get(c->pools, pool);
+    struct err err = { 0 };
+
+    if (r && r->engine && log_stale(c, id) &&
+        r->ops->log_drop(r->engine, id, &err) < 0)
+        log_say(LOG_WARN, "cannot remove old logs", "pool", pool, "error",
+                err.text, NULL);
+}
+
+static void logs_list(struct control *c)
+{
+    const struct reached *r;
+    const char *name;
+    size_t pos = 0;
+
+    c->logs = json_array();
+    while ((r = map_next(c->pools, &pos, &name))) {
+        autojson json_t *all = r->engine ? r->ops->log_list(r->engine) : NULL;
+
+        for (size_t i = 0; i < json_array_size(all); i++)
+            (void) json_array_append_new(c->logs, json_pack("[s,O]", name,
+                                         json_array_get(all, i)));
+    }
+}
+
 static void logs_step(struct control *c)
 {
     size_t left = json_array_size(c->logs);
-    struct err err = { 0 };
 
     for (unsigned n = 0; n < LOGS_AT_ONCE && left > 0; n++) {
-        json_t *last = json_array_get(c->logs, --left);
-        uint64_t id = (uint64_t) json_integer_value(last);
+        const json_t *last = json_array_get(c->logs, --left);
 
-        if (log_stale(c, id) &&
-            c->engine->ops->log_drop(c->engine, id, &err) < 0)
-            log_say(LOG_WARN, "cannot remove old logs", "error", err.text,
-                    NULL);
+        log_drop(c, json_string_value(json_array_get(last, 0)), (uint64_t)
+                 json_integer_value(json_array_get(last, 1)));
         (void) json_array_remove(c->logs, left);
     }
     if (left == 0) {
@@ -58,12 +84,10 @@ static void on_sweep(struct watch *w, void *arg)
 
     (void) w;
     c->sweep = NULL;
-    if (!c->engine)
-        return;
     if (c->logs)
         logs_step(c);
     else if (!c->trouble[0])
-        c->logs = c->engine->ops->log_list(c->engine);
+        logs_list(c);
     c->sweep = loop_timer(c->loop, c->logs ? STEP_MS : SWEEP_MS, on_sweep, c);
 }
 

@@ -1,8 +1,9 @@
-#include "control/control_int.h"
+#include "control/leases.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/loop.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "store/store.h"
@@ -120,6 +121,32 @@ static uint64_t submitted_ms(const struct control *c, uint64_t workload)
     return at;
 }
 
+struct log_of {
+    const char *block;                 /* NULL: the lease has ended */
+    char key[64];
+    uint32_t gen;
+    uint64_t epoch, offset;
+    void *buf;
+    size_t size;
+};
+
+/* In the pool that it is in; else in the first that knows of it. */
+static int log_in(const struct control *c, const struct log_of *of,
+                  struct engine_log *ret, struct err *err)
+{
+    const struct heard *t = of->block ? map_get(c->blocks, of->block) : NULL;
+    const struct reached *r;
+    size_t pos = 0;
+    int rc = -ENOENT;
+
+    while (rc == -ENOENT && (r = map_next(c->pools, &pos, NULL)))
+        if (r->engine && (!t || t->of == r))
+            rc = r->ops->log(r->engine, t ? of->block : NULL, of->key, of->gen,
+                             of->epoch, of->offset, of->buf, of->size, ret,
+                             err);
+    return rc;
+}
+
 /* The epoch of an attempt is not kept, but it is none from before its
  * workload was submitted: a number may have been another's then.
  */
@@ -130,17 +157,19 @@ static int serve_log(uint64_t workload, uint32_t task, uint32_t rank,
     struct control *c = arg;
     struct lease_key k = { workload, task, rank };
     uint64_t at = c->nepochs > 1 ? submitted_ms(c, workload) : 0;
+    const struct lease *l = leases_find(c, &k, gen);
+    struct log_of of = { .block = l ? l->block->id : NULL, .gen = gen,
+                         .offset = offset, .buf = buf, .size = size };
     struct engine_log got;
-    char key[64];
     int rc = -ENOENT;
 
-    if (!c->engine)
+    lease_key_print(&k, of.key, sizeof of.key);
+    if (map_count(c->pools) == 0)
         return err_set(err, ESHUTDOWN, "the control plane is stopping");
-    lease_key_print(&k, key, sizeof key);
+    (void) err_set(err, ENOENT, "lease %s has no log", of.key);
     for (size_t i = c->nepochs; i-- > 0 && rc == -ENOENT;) {
-        rc = c->engine->ops->log(c->engine, CONTROL_BLOCK, key, gen,
-                                 c->epochs[i].epoch, offset, buf, size, &got,
-                                 err);
+        of.epoch = c->epochs[i].epoch;
+        rc = log_in(c, &of, &got, err);
         if (c->epochs[i].since_ms <= at)
             break;                     /* it was submitted in this one */
     }
@@ -215,4 +244,6 @@ const struct service_ops control_service = {
     .telemetry = telemetry_find,
     .strays = stray_find,
     .use = idle_find,
+    .pool_check = pools_check,
+    .pool = pools_find,
 };

@@ -154,6 +154,8 @@ void apply_block_up(struct world *w, struct event *e)
            strcmp(b->node, json_get_str(e->data, "node", "")) == 0;
     block_set_inventory(b, e->data);
     forget_devices(w, b);
+    b->shut = false;
+    b->barred = pool_bars(w, b->pool);
     block_set_open(w, b, true, fresh ? node_drained(w, b) : b->drained);
     if (!same)
         bridge_block(w, b);
@@ -165,9 +167,18 @@ void apply_block_lost(struct world *w, struct event *e)
     struct block *b = world_block(w, e->block);
 
     block_unstage(w, b);
+    b->shut = false;
     block_set_open(w, b, false, b->drained);
     for (struct lease *l = b->leases; l; l = l->next_on_block)
         lease_lose(w, l);
+}
+
+void apply_block_shut(struct world *w, struct event *e)
+{
+    struct block *b = world_block(w, e->block);
+
+    b->shut = true;
+    block_set_open(w, b, b->up, b->drained);
 }
 
 void apply_drain(struct world *w, struct event *e)

@@ -135,6 +135,19 @@ int check_block_lost(const struct world *w, const struct event *e,
     return 0;
 }
 
+int check_block_shut(const struct world *w, const struct event *e,
+                     struct err *err)
+{
+    const struct block *b = world_block(w, e->block);
+
+    if (!b)
+        return err_set(err, ENOENT, "there is no block '%s'", e->block);
+    if (!b->up || b->shut)
+        return err_set(err, ESTALE, "block '%s' is %s already", e->block,
+                       b->up ? "shut" : "down");
+    return 0;
+}
+
 int check_drain(const struct world *w, const struct event *e, struct err *err)
 {
     bool drain = e->type == EVENT_NODE_DRAINED, known = false, news = false;

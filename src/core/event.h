@@ -84,6 +84,17 @@ struct err;
     X(BLOCK_UP, "block.up") \
     /* reported: block: it is gone and its leases with it */ \
     X(BLOCK_LOST, "block.lost") \
+    /* reported: block, data {why}: what it has is not known, or is less than \
+     * what is held there; nothing new starts on it until it is up again */ \
+    X(BLOCK_SHUT, "block.shut") \
+    /* asked for: data {name, engine, conf: {key: text, of the engine}, note, \
+     * observe: it is looked at only}: a pool is there, or is so from now on */ \
+    X(POOL_SET, "pool.set") \
+    /* asked for: data {name}: it is gone, and its blocks, on which nothing is */ \
+    X(POOL_REMOVED, "pool.removed") \
+    /* asked for: data {name}: nothing new starts there */ \
+    X(POOL_DRAINED, "pool.drained") \
+    X(POOL_UNDRAINED, "pool.undrained") \
     /* asked for: node */ \
     X(NODE_DRAINED, "node.drained") \
     X(NODE_UNDRAINED, "node.undrained") \

@@ -473,6 +473,7 @@ static int load_plan(struct world *w, uint64_t last_ms, struct err *err)
 
     if (rc < 0)
         return rc;
+    load_pools_done(w);
     tell_placed(w, placed, n, last_ms);
     for (size_t i = 0; i < n; i++)
         item_loaded(w, placed[i]);

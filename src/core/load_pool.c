@@ -36,6 +36,7 @@ int load_block(struct world *w, const char *key, const json_t *body,
     b = block_make(w, key);
     block_set_inventory(b, data);
     b->up_ms = json_get_u64(hidden, "up_ms", 0);
+    b->shut = json_get_bool(body, "shut", false);
     bridge_block(w, b);
     block_set_open(w, b, strcmp(json_get_str(body, "state", ""), "up") == 0,
                    json_get_bool(body, "drained", false));
@@ -318,6 +319,8 @@ int load_meta(struct world *w, const char *key, const json_t *body,
         return load_policy(w, body, err);
     if ((name = after(key, "window/")))
         return load_window(w, name, body, err);
+    if ((name = after(key, "pool/")))
+        return load_pool(w, name, body, err);
     if ((name = after(key, "predict/")))
         return predict_load(plan_predict(w->plan), name, body, err);
     if ((name = after(key, "cost/")))

@@ -283,17 +283,64 @@ static void random_health(struct random *r, struct sim *s, const char *block)
     (void) sim_do(s, &e);
 }
 
+/* The block b2 is in a pool of its own, while that is there. */
+static void random_pool(struct random *r, struct sim *s)
+{
+    const char *name = chance(r, 70) ? "side" : "local";
+
+    switch (below(r, 6)) {
+    case 0:
+        (void) sim_on_pool(s, EVENT_POOL_DRAINED, name, NULL);
+        break;
+    case 1:
+    case 3:
+        (void) sim_on_pool(s, EVENT_POOL_REMOVED, "side", NULL);
+        break;
+    case 2:
+        (void) sim_on_pool(s, EVENT_POOL_SET, name,
+                           json_pack("{s:s,s:{s:s},s:b}", "engine",
+                                     chance(r, 90) ? "fake" : "slurm", "conf",
+                                     "devices", "fake:2xH100", "observe",
+                                     (int) chance(r, 20)));
+        break;
+    default:
+        (void) sim_on_pool(s, EVENT_POOL_UNDRAINED, name, NULL);
+        break;
+    }
+}
+
+static void random_block(struct random *r, struct sim *s, const char *id)
+{
+    if (strcmp(id, "b2") == 0 && !world_pool(s->w, "side")) {
+        (void) sim_on_pool(s, EVENT_POOL_SET, "side",
+                           json_pack("{s:s}", "engine", "fake"));
+        return;
+    }
+    s->pool = strcmp(id, "b2") == 0 ? "side" : "local";
+    (void) sim_block(s, id, below(r, 5), chance(r, 70) ? "H100" : "A100",
+                     1 + below(r, 8));
+    s->pool = NULL;
+}
+
 static void random_pool_event(struct random *r, struct sim *s)
 {
     char id[8], node[16];
 
     (void) snprintf(id, sizeof(id), "b%u", below(r, 3));
     (void) snprintf(node, sizeof(node), "node-%s", id);
-    switch (below(r, 8)) {
+    if (chance(r, 15)) {
+        if (chance(r, 60))
+            random_pool(r, s);
+        else
+            (void) sim_on_block(s, EVENT_BLOCK_SHUT, id);
+        return;
+    }
+    switch (below(r, 9)) {
     case 7:
         random_health(r, s, id);
         break;
     case 6:
+    case 8:
         random_device_event(r, s, node);
         break;
     case 0:
@@ -306,8 +353,7 @@ static void random_pool_event(struct random *r, struct sim *s)
         (void) sim_on_node(s, EVENT_NODE_UNDRAINED, node);
         break;
     default:
-        (void) sim_block(s, id, below(r, 5), chance(r, 70) ? "H100" : "A100",
-                         1 + below(r, 8));
+        random_block(r, s, id);
         break;
     }
 }
@@ -420,6 +466,11 @@ static void drain(struct sim *s)
         (void) snprintf(node, sizeof(node), "node-b%d", i);
         (void) sim_on_node(s, EVENT_NODE_UNDRAINED, node);
     }
+    (void) sim_on_pool(s, EVENT_POOL_UNDRAINED, "local", NULL);
+    (void) sim_on_pool(s, EVENT_POOL_UNDRAINED, "side", NULL);
+    if (world_pool(s->w, "side"))
+        (void) sim_on_pool(s, EVENT_POOL_SET, "side",
+                           json_pack("{s:s}", "engine", "fake"));
     (void) sim_tenant(s, "u", json_pack("{s:n}", "budget"));
     (void) sim_tenant(s, "lab", json_pack("{s:n}", "budget"));
     (void) sim_block(s, "zz", 16, "H100", 64);
@@ -590,7 +641,7 @@ int main(int argc, char **argv)
         one_life(seed, events, false);
     for (size_t i = 0; i < array_size(telling); i++)
         one_life(telling[i], events, false);
-    for (uint64_t seed = 1; seed <= (slow ? 4 : 12); seed++)
+    for (uint64_t seed = 1; seed <= (slow ? 4 : 14); seed++)
         one_life(seed, events, true);
     if (!slow)
         one_life(69, events, true);

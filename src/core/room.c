@@ -9,7 +9,7 @@
 /* What leases take from blocks and give back. */
 bool block_open(const struct block *b)
 {
-    return b->up && !b->drained;
+    return b->up && !b->drained && !b->shut && !b->barred;
 }
 
 void block_set_open(struct world *w, struct block *b, bool up, bool drained)

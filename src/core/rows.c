@@ -89,6 +89,41 @@ static int give_windows(const struct world *w, const struct giving *g)
     return rc;
 }
 
+static int give_pools(const struct world *w, const struct giving *g)
+{
+    const struct pool *p;
+    size_t pos = 0;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < json_array_size(w->pools_gone); i++) {
+        const char *name = json_string_value(json_array_get(w->pools_gone, i));
+
+        if (!map_get(w->pools, name))
+            rc = give_meta(g, "pool", name, NULL);
+    }
+    while (rc == 0 && (p = map_next(w->pools, &pos, NULL)))
+        if (p->dirty)
+            rc = give_meta(g, "pool", p->name, view_pool(p));
+    return rc;
+}
+
+static int give_blocks(const struct world *w, const struct giving *g)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < json_array_size(w->blocks_gone); i++) {
+        const char *id = json_string_value(json_array_get(w->blocks_gone, i));
+
+        if (!world_block(w, id))
+            rc = give_named(g, TABLE_BLOCK, id, NULL);
+    }
+    for (uint32_t i = 0; rc == 0 && i < w->nblocks; i++)
+        if (w->blocks[i]->dirty)
+            rc = give_named(g, TABLE_BLOCK, w->blocks[i]->id,
+                            view_block(w->blocks[i]));
+    return rc;
+}
+
 static int give_known(const char *key, const json_t *body, void *arg)
 {
     return give_meta(arg, "predict", key, body ? json_incref(
@@ -121,10 +156,8 @@ static int give_pool(struct world *w, const struct giving *g)
         if (tn->dirty || began_or_ended(tn))
             rc = give_named(g, TABLE_TENANT, tn->name,
                             view_tenant_row(w, tn));
-    for (uint32_t i = 0; rc == 0 && i < w->nblocks; i++)
-        if (w->blocks[i]->dirty)
-            rc = give_named(g, TABLE_BLOCK, w->blocks[i]->id,
-                            view_block(w->blocks[i]));
+    if (rc == 0)
+        rc = give_blocks(w, g);
     pos = 0;
     while (rc == 0 && (tk = map_next(w->tokens, &pos, NULL)))
         if (tk->dirty)
@@ -139,6 +172,8 @@ static int give_pool(struct world *w, const struct giving *g)
         rc = give_named(g, TABLE_META, "promises", promises_row(w));
     if (rc == 0 && w->dirty_costs)
         rc = plan_costs(w->plan, give_cost, (void *) (uintptr_t) g);
+    if (rc == 0)
+        rc = give_pools(w, g);
     return rc < 0 ? rc : give_windows(w, g);
 }
 
@@ -148,6 +183,7 @@ static void all_clean(struct world *w)
     struct tenant *tn;
     struct token *tk;
     struct window *v;
+    struct pool *p;
     struct task *t;
     size_t pos = 0;
 
@@ -163,7 +199,12 @@ static void all_clean(struct world *w)
     pos = 0;
     while ((v = map_next(w->windows, &pos, NULL)))
         v->dirty = false;
+    pos = 0;
+    while ((p = map_next(w->pools, &pos, NULL)))
+        p->dirty = false;
     json_array_clear(w->windows_gone);
+    json_array_clear(w->pools_gone);
+    json_array_clear(w->blocks_gone);
     w->dirty_meta = w->dirty_meter = w->dirty_policy = false;
     w->dirty_costs = false;
     w->promised = plan_promised(w->plan);

@@ -294,8 +294,8 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
         json_array_append_new(devices, json_pack("{s:s,s:I,s:o}", "model",
                               model, "memory", (json_int_t) 80 << 30, "uuid",
                               json_sprintf("GPU-%s-%u", id, i)));
-    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:b,s:o}", "pool", "local",
-                       "engine", "fake", "node", "node-", id, "cpus_milli",
+    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:b,s:o}", "pool",
+                       s->pool ? s->pool : "local", "engine", "fake", "node", "node-", id, "cpus_milli",
                        (json_int_t) cpus * 1000, "memory",
                        (json_int_t) 64 << 30, "simulated", 1, "stages",
                        (int) s->stages, "suspends", (int) s->suspends,
@@ -309,6 +309,17 @@ int sim_on_block(struct sim *s, enum event_type t, const char *id)
 
     event_init(&e, t);
     (void) snprintf(e.block, sizeof(e.block), "%s", id);
+    return sim_event(s, &e);
+}
+
+int sim_on_pool(struct sim *s, enum event_type t, const char *pool,
+                json_t *more)
+{
+    struct event e;
+
+    event_init(&e, t);
+    e.data = more ? more : json_object();
+    json_put_str(e.data, "name", pool);
     return sim_event(s, &e);
 }
 
@@ -489,7 +500,8 @@ char *sim_dump(struct world *w)
     const struct token *tk;
     const struct window *v;
     const struct block *b;
-    size_t pos = 0, windows = 0;
+    const struct pool *p;
+    size_t pos = 0, windows = 0, pools = 0;
 
     while ((b = world_next_block(w, &pos)))
         dump_one(all, view_block(b));
@@ -507,6 +519,8 @@ char *sim_dump(struct world *w)
     }
     while ((v = world_next_window(w, &windows)))
         dump_one(all, view_window(v));
+    while ((p = world_next_pool(w, &pools)))
+        dump_one(all, view_pool(p));
     dump_one(all, view_policy(w));
     dump_one(all, view_kept(w));
     dump_one(all, view_epoch(w));

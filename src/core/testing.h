@@ -24,6 +24,7 @@ struct sim {
     unsigned faults;                   /* what should never be; printed */
     bool stages;                       /* blocks that come up can stage */
     bool suspends;                     /* ... and suspend */
+    const char *pool;                  /* ... and are in; NULL: local */
 };
 
 void sim_open(struct sim *s);          /* with a tenant "t" */
@@ -48,6 +49,9 @@ uint64_t sim_submit(struct sim *s, struct spec *spec);   /* id, or 0 */
 int sim_block(struct sim *s, const char *id, uint32_t ndevices,
               const char *model, uint32_t cpus);
 int sim_on_block(struct sim *s, enum event_type t, const char *id);
+/* About a pool; `more` (may be NULL) is taken, its name is put beside it. */
+int sim_on_pool(struct sim *s, enum event_type t, const char *pool,
+                json_t *more);
 int sim_on_node(struct sim *s, enum event_type t, const char *node);
 /* Of the first task of a workload, and its first rank; takes data. */
 int sim_on_task(struct sim *s, enum event_type t, uint64_t id, json_t *data);

@@ -240,7 +240,10 @@ int world_verify(const struct world *w, struct err *err)
     int rc = 0;
 
     for (uint32_t i = 0; i < w->nblocks && rc == 0; i++)
-        rc = verify_block(w->blocks[i], err);
+        rc = w->blocks[i]->barred != pool_bars(w, w->blocks[i]->pool)
+           ? wrong(err, "a block that is not as its pool says",
+                   w->blocks[i]->id, w->blocks[i]->barred)
+           : verify_block(w->blocks[i], err);
     while (rc == 0 && (wl = map_next(w->workloads, &pos, NULL))) {
         rc = verify_workload(wl, err);
         for (uint32_t i = 0; i < wl->spec->ntasks; i++)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "core/why.h"
 
 #include <math.h>
 
@@ -291,5 +292,32 @@ json_t *view_task(const struct task *t)
     if (t->progress)
         json_put(j, "progress", progress_row(t->progress));
     json_put(j, "_", task_hidden(t));
+    return j;
+}
+
+json_t *why_json(const struct why *y)
+{
+    json_t *j = json_object();
+
+    json_put_str(j, "code", why_code_name(y->code));
+    json_put_str(j, "text", y->text);
+    if (y->change[0])
+        json_put_str(j, "change", y->change);
+    if (y->late[0])
+        json_put_str(j, "late", y->late);
+    if (y->staged[0])
+        json_put_str(j, "staged", y->staged);
+    if (y->suspended[0])
+        json_put_str(j, "suspended", y->suspended);
+    if (y->position)
+        json_put_u64(j, "position", y->position);
+    if (y->start_ms) {
+        json_t *start = json_object();
+
+        view_time(start, "low", y->start_low_ms);
+        view_time(start, "mid", y->start_ms);
+        view_time(start, "high", y->start_high_ms);
+        json_put(j, "start", start);
+    }
     return j;
 }

@@ -35,6 +35,7 @@ json_t *view_block(const struct block *b)
     json_put_str(j, "node", b->node);
     json_put_str(j, "state", b->up ? "up" : "down");
     json_put_bool(j, "drained", b->drained);
+    view_flag(j, "shut", b->shut);
     json_put_bool(j, "simulated", b->simulated);
     json_put_str(j, "limits", b->limits);
     view_flag(j, "stages", b->stages);

@@ -415,15 +415,28 @@ static void why_budget(const struct world *w, const struct task *t,
            "budget.", at);
 }
 
+/* Of the blocks that are up. */
+static void why_shut(uint32_t up, uint32_t drained, uint32_t barred,
+                     struct why *y)
+{
+    say(y, WHY_DRAINED, "The nodes that could run it %s (%u of %u).", drained ?
+        "are drained" : barred ? "are in a pool that takes nothing new" :
+        "take nothing new: what they have is not known for now",
+        drained ? drained : barred ? barred : up, up);
+    change(y, drained ? "weir node undrain NODE" :
+           barred ? "weir pool undrain POOL" : "weir pool ls says why.");
+}
+
 static void why_closed(const struct world *w, const struct task *t,
                        struct why *y)
 {
     uint64_t closed = supply(w, t->spec, true).closed;
-    uint32_t up = 0, drained = 0;
+    uint32_t up = 0, drained = 0, barred = 0;
 
     for (uint32_t i = 0; i < w->nblocks; i++) {
         up += w->blocks[i]->up;
         drained += w->blocks[i]->up && w->blocks[i]->drained;
+        barred += w->blocks[i]->up && w->blocks[i]->barred;
     }
     if (w->nblocks == 0) {
         say(y, WHY_NO_BLOCK, "No node has joined yet.");
@@ -433,9 +446,7 @@ static void why_closed(const struct world *w, const struct task *t,
             "or kept out of use for their health (%" PRIu64 ").", closed);
         change(y, "weir pool show POOL --devices says which, and why.");
     } else if (up > 0) {
-        say(y, WHY_DRAINED, "The nodes that could run it are drained (%u of "
-            "%u).", drained, up);
-        change(y, "weir node undrain NODE");
+        why_shut(up, drained, barred, y);
     } else {
         say(y, WHY_NO_BLOCK, "No node that could run it is up: %u of %u are.",
             up, w->nblocks);
@@ -764,31 +775,4 @@ void why_task(const struct world *w, const struct task *t, uint64_t now_ms,
     case TASK_STATE_COUNT:
         break;
     }
-}
-
-json_t *why_json(const struct why *y)
-{
-    json_t *j = json_object();
-
-    json_put_str(j, "code", why_code_name(y->code));
-    json_put_str(j, "text", y->text);
-    if (y->change[0])
-        json_put_str(j, "change", y->change);
-    if (y->late[0])
-        json_put_str(j, "late", y->late);
-    if (y->staged[0])
-        json_put_str(j, "staged", y->staged);
-    if (y->suspended[0])
-        json_put_str(j, "suspended", y->suspended);
-    if (y->position)
-        json_put_u64(j, "position", y->position);
-    if (y->start_ms) {
-        json_t *start = json_object();
-
-        view_time(start, "low", y->start_low_ms);
-        view_time(start, "mid", y->start_ms);
-        view_time(start, "high", y->start_high_ms);
-        json_put(j, "start", start);
-    }
-    return j;
 }

@@ -96,7 +96,10 @@ struct world *world_new(void)
     w->tokens = map_new();
     w->block_ids = map_new();
     w->windows = map_new();
+    w->pools = map_new();
     w->windows_gone = json_array();
+    w->pools_gone = json_array();
+    w->blocks_gone = json_array();
     w->todo = (struct heap) { .before = todo_before, .slot = todo_slot };
     w->aborts = (struct heap) { .before = id_before, .slot = abort_slot };
     w->ends = (struct heap) { .before = id_before, .slot = end_slot };
@@ -132,6 +135,7 @@ static void world_free_tables(struct world *w)
     struct tenant *tn;
     struct token *tk;
     struct window *v;
+    struct pool *p;
     size_t pos = 0;
 
     while ((tn = map_next(w->tenants, &pos, NULL))) {
@@ -146,11 +150,11 @@ static void world_free_tables(struct world *w)
     pos = 0;
     while ((v = map_next(w->windows, &pos, NULL)))
         window_free(v);
-    for (uint32_t i = 0; i < w->nblocks; i++) {
-        json_decref(w->blocks[i]->labels);
-        devices_free(w->blocks[i]);
-        free(w->blocks[i]);
-    }
+    pos = 0;
+    while ((p = map_next(w->pools, &pos, NULL)))
+        pool_drop(p);
+    for (uint32_t i = 0; i < w->nblocks; i++)
+        block_free(w->blocks[i]);
     free(w->blocks);
 }
 
@@ -166,6 +170,8 @@ void world_free(struct world *w)
     kept_free(&w->meter);
     json_decref(w->policy);
     json_decref(w->windows_gone);
+    json_decref(w->pools_gone);
+    json_decref(w->blocks_gone);
     json_decref(w->promises);
     while ((wl = map_next(w->workloads, &pos, NULL)))
         workload_free(wl);
@@ -180,6 +186,7 @@ void world_free(struct world *w)
     map_free(w->tokens);
     map_free(w->block_ids);
     map_free(w->windows);
+    map_free(w->pools);
     heap_free(&w->todo);
     heap_free(&w->aborts);
     heap_free(&w->ends);
@@ -365,6 +372,13 @@ struct block *block_make(struct world *w, const char *id)
     w->blocks[i] = b;
     w->nblocks++;
     return b;
+}
+
+void block_free(struct block *b)
+{
+    json_decref(b->labels);
+    devices_free(b);
+    free(b);
 }
 
 uint64_t world_seq(const struct world *w)

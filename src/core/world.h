@@ -261,6 +261,8 @@ struct block {
     char id[48], pool[64], engine[16], node[128], limits[32], domain[64];
     json_t *labels;                    /* {key: value} of the node */
     bool up, drained, simulated;
+    bool shut;                         /* see block.shut */
+    bool barred;                       /* its pool is drained, or looked at only */
     bool stages;                       /* tasks can be staged there */
     uint64_t staged;                   /* memory that those hold */
     bool suspends;                     /* tasks can be suspended there */
@@ -273,6 +275,20 @@ struct block {
     struct lease *leases;              /* not ended ones */
     struct plan_node *plan_node;       /* the world's own */
     uint64_t up_ms;
+    bool dirty;                        /* the world's own */
+};
+
+/* What was said about a pool: that it is there, or that it is drained.  One
+ * that is the control plane's own is never set: it is where its blocks are.
+ */
+enum { POOL_NAME_MAX = 31 };           /* of one that is set: in ids of blocks */
+
+struct pool {
+    char name[64], engine[16];
+    bool set, observe, drained;
+    json_t *conf;                      /* {key: text}, of the engine */
+    char *note;
+    uint64_t created_ms;
     bool dirty;                        /* the world's own */
 };
 
@@ -417,6 +433,13 @@ bool lease_of_old(const struct lease *l);
 struct tenant *world_tenant(const struct world *w, const char *name); /* not removed */
 struct token *world_token(const struct world *w, const char *id);
 struct block *world_block(const struct world *w, const char *id);
+/* Any of which something was said; NULL: of none of this name. */
+struct pool *world_pool(const struct world *w, const char *name);
+struct pool *world_next_pool(const struct world *w, size_t *pos);
+/* Of living attempts, those that have ended counted: they keep it there. */
+uint64_t world_pool_leases(const struct world *w, const char *pool);
+/* May it be the name of one that is set? */
+int pool_name_check(const char *name, struct err *err);
 /* The k-th task that stands ready there; NULL: there are fewer.  One with
  * several ranks there may come again.
  */
@@ -448,6 +471,7 @@ uint32_t world_waiting(const struct world *w);           /* tasks ready but not 
 json_t *view_workload(const struct workload *wl);
 json_t *view_task(const struct task *t);
 json_t *view_block(const struct block *b);
+json_t *view_pool(const struct pool *p);
 /* {action, rules: [...]}; NULL: nothing is the matter with it. */
 json_t *view_health(const struct device *d);
 json_t *view_tenant(const struct tenant *t);

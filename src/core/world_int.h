@@ -11,6 +11,7 @@ struct map;
  *     world.c   tables, lookups, small changes that keep the counts right
  *     room.c    what leases take from blocks and give back
  *     timer.c   who sleeps, and what is due when
+ *     pool.c    pools: added, drained, removed
  *     check.c, check_pool.c   may this event happen now?  (one row per type)
  *     apply.c, apply_pool.c   what it changes             (one row per type)
  *     report.c  what a task says about itself
@@ -88,7 +89,7 @@ enum { PORT_FIRST = 20000, PORTS = 10000 };
 
 struct world {
     uint64_t seq, time_ms, epoch, next_workload;
-    struct map *workloads, *keys, *tenants, *tokens, *block_ids, *windows;
+    struct map *workloads, *keys, *tenants, *tokens, *block_ids, *windows, *pools;
     struct block **blocks;             /* by id */
     uint32_t nblocks;
     bool hold;                         /* world_hold; no part of the state */
@@ -111,6 +112,7 @@ struct world {
     struct task *dirty_tasks;
     struct workload *dirty_workloads;
     json_t *windows_gone;              /* names whose rows are to go */
+    json_t *pools_gone, *blocks_gone;  /* likewise */
     bool dirty_meta, dirty_meter, dirty_policy, dirty_costs;
     uint64_t promised;                 /* by the plan, as its row has it */
     uint64_t ranked_ms;                /* levels changed last; 0: never */
@@ -138,6 +140,7 @@ struct tenant *tenant_find(const struct world *w, const char *name);
 struct tenant *tenant_make(struct world *w, const char *name);
 struct token *token_make(struct world *w, const char *id);
 struct block *block_make(struct world *w, const char *id);
+void block_free(struct block *b);                  /* not its place in tables */
 uint32_t task_next_gen(const struct task *t);
 uint32_t task_losses(const struct task *t, uint64_t now_ms);
 uint64_t add_capped(uint64_t a, uint64_t b);       /* INT64_MAX at most */
@@ -189,11 +192,29 @@ void graph_free(struct graph *g);
 struct set *graph_set(const struct workload *wl, const struct task *t);
 void task_release_next(struct world *w, struct task *t, uint64_t now_ms);
 
+/* pool.c */
+void pool_drop(struct pool *p);
+bool pool_bars(const struct world *w, const char *name); /* nothing new there */
+int check_pool_set(const struct world *w, const struct event *e,
+                   struct err *err);
+int check_pool_removed(const struct world *w, const struct event *e,
+                       struct err *err);
+int check_pool_drain(const struct world *w, const struct event *e,
+                     struct err *err);
+void apply_pool_set(struct world *w, struct event *e);
+void apply_pool_removed(struct world *w, struct event *e);
+void apply_pool_drain(struct world *w, struct event *e);
+int load_pool(struct world *w, const char *name, const json_t *body,
+              struct err *err);
+void load_pools_done(struct world *w);             /* their blocks are there */
+
 /* check_pool.c */
 int want_data(const struct event *e, struct err *err);
 int check_block_up(const struct world *w, const struct event *e,
                    struct err *err);
 int check_block_lost(const struct world *w, const struct event *e,
+                     struct err *err);
+int check_block_shut(const struct world *w, const struct event *e,
                      struct err *err);
 int check_drain(const struct world *w, const struct event *e, struct err *err);
 int check_device_drain(const struct world *w, const struct event *e,
@@ -222,6 +243,7 @@ bool lease_moved(struct lease *l, enum lease_move move); /* or no such arrow */
 /* apply_pool.c */
 void apply_block_up(struct world *w, struct event *e);
 void apply_block_lost(struct world *w, struct event *e);
+void apply_block_shut(struct world *w, struct event *e);
 void apply_drain(struct world *w, struct event *e);
 void apply_device_drain(struct world *w, struct event *e);
 void apply_tenant_set(struct world *w, struct event *e);

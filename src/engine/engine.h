@@ -10,7 +10,7 @@ struct err;
 struct loop;
 
 /* engine - a way to get resources somewhere.  One table of functions, all of
- * them set, filled by name.
+ * them set, filled by name; the list of them is in engines.c.
  *
  * Calls start things and return; results come through the callbacks, from the
  * loop and never from inside the call.  get and give are keyed by block id and
@@ -20,13 +20,15 @@ enum engine_grain { ENGINE_GRAIN_DEVICE, ENGINE_GRAIN_NODE, ENGINE_GRAIN_POOL };
 
 struct engine_conf {
     const char *pool;                  /* name of the pool */
+    const char *block;                 /* id of its only block; of many: what
+                                        * stands before "/" and the node */
     const char *state_dir;             /* a folder of this engine's own, which
                                         * it makes */
     const char *home;                  /* socket that runners dial */
     const char *runner;                /* path of weir-runner */
-    const char *devices;               /* "auto", "sim:4xH100-80GB", "none" */
-    const char *gpud;                  /* socket of a weir-gpud that runs; NULL:
-                                        * the usual, or our own */
+    const json_t *conf;                /* {key: text} that `check` has accepted;
+                                        * borrowed for the call */
+    bool observe;                      /* nothing is to be got: only look */
     uint64_t log_bytes;                /* kept per lease */
     /* For engines whose runners are not on this machine: what those dial, and
      * the file of the authority that they verify it by; NULL: they cannot.
@@ -43,6 +45,12 @@ struct engine_events {
     void (*block_up)(const char *block, const char *token,
                      const json_t *inventory, void *arg);
     void (*block_lost)(const char *block, const char *why, void *arg);
+    /* The inventory is another one: there is more to get. */
+    void (*changed)(void *arg);
+    /* Can what is behind it be reached?  Else why not, in one sentence.  Said
+     * once it is known, and again when it changes.  Blocks that are up stay so.
+     */
+    void (*state)(bool reachable, const char *why, void *arg);
     void (*trouble)(const char *text, void *arg);  /* for the log */
 };
 
@@ -56,23 +64,35 @@ struct engine_log {
 struct engine_ops {
     const char *name;                  /* "local", "fake" */
     enum engine_grain grain;
+    bool own;                          /* the control plane's own machine: not
+                                        * for a pool that is added */
+    /* Makes the conf sense?  Its words alone, nothing behind them is asked: no
+     * file, no net.  -EINVAL, with a text that names the key.
+     */
+    int (*check)(const json_t *conf, struct err *err);
     int (*open)(struct loop *l, const struct engine_conf *conf,
                 const struct engine_events *events, void *arg,
                 struct engine **ret, struct err *err);
     /* No callback afterwards.  Blocks and what runs in them stay. */
     void (*close)(struct engine *e);
-    /* What there is to get: {nodes: [...]}, caller owns. */
+    /* What there is to get: {nodes: [{block, ...}]}, as far as it is known;
+     * caller owns.
+     */
     json_t *(*inventory)(struct engine *e);
     /* Make the block be there; block_up follows, now and whenever its runner
      * had to be started again.
      */
     int (*get)(struct engine *e, const char *block, struct err *err);
-    /* Let go of the block: its runner ends when nothing runs in it. */
+    /* Let go of the block: its runner ends when nothing runs in it.  What
+     * this needs of the engine may take until `close`, which comes some seconds
+     * later at the earliest when a pool is removed; its runner ends by itself
+     * once home does not know it any more.
+     */
     int (*give)(struct engine *e, const char *block, struct err *err);
     /* Blocks of ours that exist there, as after a crash: JSON array of ids. */
     json_t *(*find)(struct engine *e);
     /* Bytes of a lease's log from `offset` on; also of leases and blocks that
-     * are gone.  -ENOENT: no such log (yet).
+     * are gone.  `block` NULL: whichever it was.  -ENOENT: no such log (yet).
      */
     int (*log)(struct engine *e, const char *block, const char *lease_key,
                uint32_t gen, uint64_t epoch, uint64_t offset, void *buf,
@@ -89,3 +109,14 @@ struct engine {
 
 extern const struct engine_ops engine_local;
 extern const struct engine_ops engine_fake;
+
+/* NULL: there is none of this name. */
+const struct engine_ops *engine_find(const char *name);
+/* The one of this name, for a pool that is added.  -EINVAL, with a text that
+ * names those that there are.
+ */
+int engine_choose(const char *name, const struct engine_ops **ret,
+                  struct err *err);
+/* Are all keys of the conf among these (the last is NULL), all values texts? */
+int engine_conf_keys(const json_t *conf, const char *const *known,
+                     struct err *err);

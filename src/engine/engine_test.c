@@ -23,7 +23,7 @@ struct script {
     struct home *home;
     struct engine *engine;
     char token[80], limits[32];
-    unsigned ups, hellos, gone, troubles;
+    unsigned ups, hellos, gone, troubles, changes, away, reached;
     unsigned claims, ended, lost, twice, failed;
     bool seen[LEASES];
     int64_t pid;               /* of the runner */
@@ -61,8 +61,24 @@ static void on_trouble(const char *text, void *arg)
     printf("# %s\n", text);
 }
 
+static void on_changed(void *arg)
+{
+    ((struct script *) arg)->changes++;
+}
+
+static void on_state(bool reachable, const char *why, void *arg)
+{
+    struct script *s = arg;
+
+    ok(reachable == !why[0], "it can%s be reached %s", reachable ? "" : "not",
+       why);
+    s->reached += reachable;
+    s->away += !reachable;
+}
+
 static const struct engine_events events = {
-    .block_up = on_up, .block_lost = on_lost, .trouble = on_trouble,
+    .block_up = on_up, .block_lost = on_lost, .changed = on_changed,
+    .state = on_state, .trouble = on_trouble,
 };
 
 static bool admit(const char *block, const char *token, void *arg)
@@ -250,36 +266,87 @@ static void test_engine(const struct engine_ops *ops,
     loop_close(s.loop);
 }
 
-static void test_bad_conf(struct engine_conf conf)
+static void test_bad_conf(const struct engine_ops *ops,
+                          struct engine_conf conf, const char *key,
+                          const char *text)
 {
+    autojson json_t *j = json_pack("{s:s}", key, text);
     struct engine *e = NULL;
     struct err err = { 0 };
 
-    conf.devices = "fake:1xH100-80GB;fly=1";
-    ok(engine_fake.open(NULL, &conf, &events, NULL, &e, &err) == -EINVAL &&
-       !e, "%s", err.text);
-    conf.devices = "sim:many";
-    ok(engine_local.open(NULL, &conf, &events, NULL, &e, &err) == -EINVAL &&
-       !e, "%s", err.text);
+    conf.conf = j;
+    ok(ops->check(j, &err) == -EINVAL, "%s", err.text);
+    ok(ops->open(NULL, &conf, &events, NULL, &e, &err) == -EINVAL && !e,
+       "nor is it opened with that");
+}
+
+/* Several blocks, and one that is away at first. */
+static void test_nodes(struct engine_conf conf)
+{
+    autojson json_t *j = json_pack("{s:s,s:s}", "devices",
+                                   "fake:2xH100-80GB;away=20", "nodes", "2");
+    autojson json_t *none = NULL, *two = NULL;
+    struct script s = { 0 };
+
+    conf.conf = j;
+    (void) loop_open(&s.loop, NULL);
+    ok(engine_fake.check(j, NULL) == 0 &&
+       engine_fake.open(s.loop, &conf, &events, &s, &s.engine, NULL) == 0,
+       "a fake one that is away");
+    ok(engine_fake.get(s.engine, "here/here-1", NULL) == 0, "a block is asked "
+       "for");
+    none = engine_fake.inventory(s.engine);
+    ok(json_array_size(json_object_get(none, "nodes")) == 0, "it has nothing");
+    wait_for(&s, &s.away, 1, "it says so");
+    ok(s.ups == 0, "nor is a block up");
+    wait_for(&s, &s.ups, 1, "until it is there");
+    two = engine_fake.inventory(s.engine);
+    ok(json_array_size(json_object_get(two, "nodes")) == 2 && s.reached == 1 &&
+       s.changes == 2, "and has two");
+    engine_fake.close(s.engine);
+    loop_close(s.loop);
+}
+
+static void test_choose(void)
+{
+    const struct engine_ops *ops = NULL;
+    struct err err = { 0 };
+
+    ok(engine_choose("fake", &ops, &err) == 0 && ops == &engine_fake, "fake");
+    ok(engine_choose("local", &ops, &err) == -EINVAL &&
+       strstr(err.text, "this machine's own"), "%s", err.text);
+    ok(engine_choose("moon", &ops, &err) == -EINVAL &&
+       strstr(err.text, "there is no 'moon'; there is"), "%s", err.text);
+    ok(engine_find("local") == &engine_local && !engine_find("moon"), "found "
+       "by name");
 }
 
 int main(int argc, char **argv)
 {
     char dir[] = "/tmp/weir-engine-XXXXXX";
+    autojson json_t *fake = NULL, *local = NULL;
     autofree char *home = NULL;
     struct engine_conf conf = {
-        .pool = "here", .state_dir = dir, .runner = argc > 1 ? argv[1] : "",
+        .pool = "here", .block = "here", .state_dir = dir, .runner = argc > 1 ? argv[1] : "",
         .log_bytes = 65536,
     };
 
     ok(argc == 2 && mkdtemp(dir), "set up");
     home = mem_printf("%s/home", dir);
     conf.home = home;
-    conf.devices = "fake:2xH100-80GB;slow=1;lose=5;double=3;drop=7";
+    fake = json_pack("{s:s}", "devices",
+                     "fake:2xH100-80GB;slow=1;lose=5;double=3;drop=7");
+    conf.conf = fake;
     test_engine(&engine_fake, &conf, "fake-1", "true");
-    conf.devices = "sim:2xH100-80GB";
+    local = json_pack("{s:s}", "devices", "sim:2xH100-80GB");
+    conf.conf = local;
     test_engine(&engine_local, &conf, "local", "echo hello");
-    test_bad_conf(conf);
+    test_bad_conf(&engine_fake, conf, "devices", "fake:1xH100-80GB;fly=1");
+    test_bad_conf(&engine_fake, conf, "nodes", "0");
+    test_bad_conf(&engine_fake, conf, "node", "1");
+    test_bad_conf(&engine_local, conf, "devices", "sim:many");
+    test_nodes(conf);
+    test_choose();
     ok(fs_remove_tree(dir, NULL) == 0, "clean up");
     return tap_done();
 }

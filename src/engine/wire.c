@@ -16,8 +16,8 @@
  * kind of message has.  Reading, writing and clearing walk them, so that a
  * member cannot be written and then not be read.
  */
-enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, STRING, LEASES, TASK,
-            SAID, SAMPLE, HEALTH, STRAYS };
+enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, PLACE, STRING, LEASES,
+            TASK, SAID, SAMPLE, HEALTH, STRAYS };
 
 struct field {
     const char *name;
@@ -42,7 +42,7 @@ enum {
     X(GEN, "gen", U32, AT(gen), 0, UINT32_MAX) \
     X(EPOCH, "epoch", U64, AT(epoch), 0, INT64_MAX) \
     X(V, "v", U32, AT(v), 0, UINT32_MAX) \
-    X(BLOCK, "block", NAME, AT(block), ROOM(block)) \
+    X(BLOCK, "block", PLACE, AT(block), ROOM(block)) \
     X(TOKEN, "token", TEXT, AT(token), ROOM(token)) \
     X(PID, "pid", I64, AT(pid), 0, INT32_MAX) \
     X(LEASES_, "leases", LEASES, AT(leases), 0, 0) \
@@ -209,14 +209,23 @@ static int read_number(const char *kind, const struct field *f,
 /* Names become parts of paths and log lines: a small alphabet, not empty, no
  * dot in front.
  */
-static bool name_valid(const char *s)
+static bool name_valid(const char *s, size_t n)
 {
     if (!isalnum((unsigned char) *s))
         return false;
-    for (; *s; s++)
-        if (!isalnum((unsigned char) *s) && !strchr("._-", *s))
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char) s[i]) && !strchr("._-", s[i]))
             return false;
     return true;
+}
+
+/* A name, or two with a slash between: a block of a pool of many. */
+static bool place_valid(const char *s)
+{
+    size_t n = strcspn(s, "/");
+
+    return name_valid(s, n) &&
+           (!s[n] || name_valid(s + n + 1, strlen(s + n + 1)));
 }
 
 static int read_text(const char *kind, const struct field *f, const json_t *v,
@@ -231,7 +240,8 @@ static int read_text(const char *kind, const struct field *f, const json_t *v,
         return err_set(err, EPROTO,
                        "%s: '%s' must be shorter than %" PRId64
                        " bytes and without NUL", kind, f->name, f->max);
-    if (f->type == NAME && !name_valid(s))
+    if (f->type == NAME ? !name_valid(s, strlen(s)) :
+        f->type == PLACE && !place_valid(s))
         return wrong(kind, f, "a name of letters, digits, '.', '_', '-'",
                      err);
     if (f->type == STRING)
@@ -480,6 +490,7 @@ static int read_field(const struct field *f, const json_t *v,
         return 0;
     case TEXT:
     case NAME:
+    case PLACE:
     case STRING:
         return read_text(kind, f, v, at, err);
     case LEASES:
@@ -620,6 +631,7 @@ static void write_field(json_t *j, const struct field *f,
         break;
     case TEXT:
     case NAME:
+    case PLACE:
     case STRING:
         text = f->type == STRING ? *(char *const *) at : at;
         if (!may || (text && *text))

@@ -13,6 +13,8 @@
 static const char *const good[] = {
     "{\"t\":\"hello\",\"v\":1,\"block\":\"local\",\"token\":\"abc\","
     "\"pid\":7,\"leases\":[]}",
+    "{\"t\":\"hello\",\"v\":1,\"block\":\"gpus/node-1\",\"token\":\"\","
+    "\"pid\":1,\"leases\":[]}",
     "{\"t\":\"hello\",\"v\":1,\"block\":\"a.b-c_1\",\"token\":\"\","
     "\"pid\":7,\"leases\":[{\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
     "\"state\":\"running\",\"gate\":\"staged\"},{\"key\":\"w1/0.1\",\"gen\":1,\"epoch\":1,"
@@ -170,6 +172,10 @@ static const struct {
       "\"pid\":1,\"leases\":[{\"key\":\"w1/0.0\",\"gen\":1,\"epoch\":1,"
       "\"state\":\"new\",\"gate\":1}]}", "gate" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"../x\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[]}", "block" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"a/b/c\",\"token\":\"\","
+      "\"pid\":1,\"leases\":[]}", "block" },
+    { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"a/\",\"token\":\"\","
       "\"pid\":1,\"leases\":[]}", "block" },
     { -EPROTO, "{\"t\":\"hello\",\"v\":1,\"block\":\"\",\"token\":\"\","
       "\"pid\":1,\"leases\":[]}", "block" },

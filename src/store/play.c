@@ -132,7 +132,8 @@ int play_tenant(struct play *p, const char *name, struct err *err)
     return play_event(p, &e, err);
 }
 
-int play_block(struct play *p, const char *id, struct err *err)
+static int block_up(struct play *p, const char *id, const char *pool,
+                    struct err *err)
 {
     json_t *devices = json_array();
     struct event e;
@@ -144,10 +145,15 @@ int play_block(struct play *p, const char *id, struct err *err)
     event_init(&e, EVENT_BLOCK_UP);
     (void) snprintf(e.block, sizeof e.block, "%s", id);
     e.data = json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:b, s:o}",
-                       "pool", "local", "engine", "fake", "node", "n1",
+                       "pool", pool, "engine", "fake", "node", "n1",
                        "cpus_milli", 16000, "memory", (json_int_t) 64 << 30,
                        "limits", "none", "simulated", 1, "devices", devices);
     return play_event(p, &e, err);
+}
+
+int play_block(struct play *p, const char *id, struct err *err)
+{
+    return block_up(p, id, "local", err);
 }
 
 static json_t *task_json(struct play *p, uint32_t i)
@@ -303,6 +309,30 @@ static void random_operator(struct play *p)
     (void) play_event(p, &e, NULL);
 }
 
+/* A pool with one block; the other blocks are in none that was added. */
+static void random_pool(struct play *p)
+{
+    static const enum event_type types[] = {
+        EVENT_POOL_SET, EVENT_POOL_SET, EVENT_POOL_REMOVED, EVENT_POOL_DRAINED,
+        EVENT_POOL_UNDRAINED, EVENT_BLOCK_UP, EVENT_BLOCK_UP, EVENT_BLOCK_SHUT,
+    };
+    struct event e;
+
+    event_init(&e, types[play_draw(p, array_size(types))]);
+    if (e.type == EVENT_BLOCK_UP) {
+        if (world_pool(p->world, "side"))
+            (void) block_up(p, "side", "side", NULL);
+        return;
+    }
+    if (e.type == EVENT_BLOCK_SHUT)
+        (void) snprintf(e.block, sizeof e.block, "%s",
+                        play_draw(p, 2) ? "side" : "b1");
+    else
+        e.data = json_pack("{s:s, s:s, s:{s:s}}", "name", "side", "engine",
+                           "fake", "conf", "devices", "fake:4xH100");
+    (void) play_event(p, &e, NULL);
+}
+
 static void random_user(struct play *p)
 {
     static const enum event_type types[] = {
@@ -343,8 +373,10 @@ int play_random(struct play *p, struct err *err)
         random_user(p);
     else if (dice < 90)
         (void) play_block(p, "b1", NULL);
-    else if (dice < 95)
+    else if (dice < 94)
         random_operator(p);
+    else if (dice < 97)
+        random_pool(p);
     else if (dice < 100)
         random_token(p);
     return rc < 0 ? rc : play_commit(p, err);

@@ -29,6 +29,9 @@
  *   double=N    every Nth end is told twice
  *   drop=N      the connection breaks after every Nth end
  *   cpus=N      of each block (8)
+ *   away=MS     it cannot be reached for so long
+ *
+ * That is the conf's `devices`; its `nodes` is the number of blocks (1).
  *
  * A task ends with status 0, or with N where its command is "exit N".  What
  * ended is told again after each hello until it is acknowledged.
@@ -64,12 +67,18 @@ struct fake {
     void *arg;
     char *pool, *home;
     json_t *devices;
+    char *block;
+    struct watch *state;
+    bool away, said;
+    uint64_t away_ms, nodes;
     uint64_t slow_ms, lose, twice, drop, cpus;
     uint64_t leases, ends;     /* so far */
     struct map *blocks;
 };
 
-enum { REDIAL_MS = 20 };
+enum { REDIAL_MS = 20, NODES_MAX = 1000 };
+
+static const char *const conf_keys[] = { "devices", "nodes", NULL };
 
 static void on_dial(struct watch *w, void *arg);
 
@@ -335,13 +344,24 @@ static void on_dial(struct watch *w, void *arg)
 
 /* Blocks. */
 
+/* The n-th: one is alone, "POOL"; of many it is "POOL/POOL-N". */
+static void block_id(const struct fake *e, uint64_t n, char *buf, size_t size)
+{
+    if (e->nodes == 1)
+        (void) snprintf(buf, size, "%s", e->block);
+    else
+        (void) snprintf(buf, size, "%s/%s-%" PRIu64, e->block, e->block, n);
+}
+
 static json_t *block_json(const struct fake *e, const char *id)
 {
+    const char *slash = strchr(id, '/');
     json_t *j = json_object();
 
     json_put_str(j, "pool", e->pool);
     json_put_str(j, "engine", "fake");
-    json_put_str(j, "node", id);
+    json_put_str(j, "block", id);
+    json_put_str(j, "node", slash ? slash + 1 : id);
     json_put_u64(j, "cpus_milli", e->cpus * 1000);
     json_put_u64(j, "memory", e->cpus << 30);
     json_put_str(j, "limits", "none");
@@ -357,6 +377,8 @@ static void on_up(struct watch *w, void *arg)
 
     (void) w;
     b->up = NULL;
+    if (b->engine->away)               /* on_state asks again */
+        return;
     b->engine->events->block_up(b->id, b->token, j, b->engine->arg);
     if (b->fd < 0 && !b->dial)
         b->dial = loop_timer(b->engine->loop, 0, on_dial, b);
@@ -426,8 +448,12 @@ static json_t *fake_inventory(struct engine *base)
     struct fake *e = (struct fake *) base;
     json_t *nodes = json_array();
     json_t *j = json_object();
+    char id[48];
 
-    (void) json_array_append_new(nodes, block_json(e, "fake"));
+    for (uint64_t n = 1; n <= e->nodes && !e->away; n++) {
+        block_id(e, n, id, sizeof id);
+        (void) json_array_append_new(nodes, block_json(e, id));
+    }
     json_put(j, "nodes", nodes);
     return j;
 }
@@ -474,7 +500,7 @@ static int read_lie(struct fake *e, const char *word, struct err *err)
     } lies[] = {
         { "slow=", &e->slow_ms }, { "lose=", &e->lose },
         { "double=", &e->twice }, { "drop=", &e->drop },
-        { "cpus=", &e->cpus },
+        { "cpus=", &e->cpus }, { "away=", &e->away_ms },
     };
 
     for (size_t i = 0; i < array_size(lies); i++) {
@@ -484,7 +510,7 @@ static int read_lie(struct fake *e, const char *word, struct err *err)
             return quantity_count(word + len, lies[i].to, err);
     }
     return err_set(err, EINVAL, "'%s': no such lie; known are slow, lose, "
-                   "double, drop, cpus", word);
+                   "double, drop, cpus, away", word);
 }
 
 static int read_conf(struct fake *e, const char *text, struct err *err)
@@ -500,6 +526,57 @@ static int read_conf(struct fake *e, const char *text, struct err *err)
     return rc;
 }
 
+static int read_nodes(struct fake *e, const char *text, struct err *err)
+{
+    int rc = quantity_count(text, &e->nodes, err);
+
+    if (rc < 0)
+        return err_prefix(err, rc, "conf: nodes");
+    if (e->nodes < 1 || e->nodes > NODES_MAX)
+        return err_set(err, EINVAL, "conf: nodes: from 1 to %d are possible, "
+                       "not '%.20s'", NODES_MAX, text);
+    return 0;
+}
+
+static int read_all(struct fake *e, const json_t *conf, struct err *err)
+{
+    int rc = engine_conf_keys(conf, conf_keys, err);
+
+    if (rc == 0)
+        rc = read_conf(e, json_get_str(conf, "devices", "none"), err);
+    if (rc == 0)
+        rc = read_nodes(e, json_get_str(conf, "nodes", "1"), err);
+    return rc;
+}
+
+static int fake_check(const json_t *conf, struct err *err)
+{
+    struct fake e = { .cpus = 8 };
+    int rc = read_all(&e, conf, err);
+
+    json_decref(e.devices);
+    return rc;
+}
+
+/* The first word about it; and once it is no longer away, the second. */
+static void on_state(struct watch *w, void *arg)
+{
+    struct fake *e = arg;
+    bool over = e->said && e->away;
+    struct block *b;
+    size_t pos = 0;
+
+    (void) w;
+    e->away = e->away_ms > 0 && !e->said;
+    e->said = true;
+    e->state = e->away ? loop_timer(e->loop, e->away_ms, on_state, e) : NULL;
+    while (over && (b = map_next(e->blocks, &pos, NULL)))
+        if (!b->up)
+            b->up = loop_timer(e->loop, 0, on_up, b);
+    e->events->state(!e->away, e->away ? "it is told to be away" : "", e->arg);
+    e->events->changed(e->arg);
+}
+
 static void fake_close(struct engine *base)
 {
     struct fake *e = (struct fake *) base;
@@ -508,6 +585,8 @@ static void fake_close(struct engine *base)
 
     if (!e)
         return;
+    watch_remove(e->state);
+    free(e->block);
     for (pos = 0; (b = map_next(e->blocks, &pos, NULL)); pos = 0)
         block_free(b);
     map_free(e->blocks);
@@ -527,13 +606,15 @@ static int fake_open(struct loop *l, const struct engine_conf *conf,
     *e = (struct fake) {
         .base.ops = &engine_fake, .loop = l, .events = events, .arg = arg,
         .pool = mem_str(conf->pool), .home = mem_str(conf->home),
-        .cpus = 8, .blocks = map_new(),
+        .block = mem_str(conf->block), .cpus = 8, .blocks = map_new(),
     };
-    rc = read_conf(e, conf->devices, err);
+    rc = read_all(e, conf->conf, err);
     if (rc < 0) {
         fake_close(&e->base);
         return rc;
     }
+    e->away = e->away_ms > 0;
+    e->state = loop_timer(l, 0, on_state, e);
     *ret = &e->base;
     return 0;
 }
@@ -541,6 +622,8 @@ static int fake_open(struct loop *l, const struct engine_conf *conf,
 const struct engine_ops engine_fake = {
     .name = "fake",
     .grain = ENGINE_GRAIN_DEVICE,
+    .own = false,
+    .check = fake_check,
     .open = fake_open,
     .close = fake_close,
     .inventory = fake_inventory,

@@ -44,6 +44,7 @@ enum {
 };
 
 static const char block_id[] = "local";
+static const char *const conf_keys[] = { "devices", "gpud", NULL };
 
 struct local {
     struct engine base;
@@ -159,11 +160,12 @@ static json_t *node_json(const struct local *e)
     char host[128] = "localhost";
 
     (void) gethostname(host, sizeof host - 1);
+    json_put_str(n, "block", block_id);
     json_put_str(n, "node", host);
     json_put_u64(n, "cpus_milli", machine_cpus() * 1000);
     json_put_u64(n, "memory", machine_memory());
     json_put_bool(n, "simulated", simulated(e));
-    json_put(n, "devices", json_deep_copy(devices));
+    json_put(n, "devices", devices ? json_deep_copy(devices) : json_array());
     if (e->gated || (e->gpus && json_array_size(devices)))
         json_put_bool(n, "stages", true);
     if (e->gpus && json_array_size(devices))
@@ -190,6 +192,7 @@ static void say_up(struct local *e, const char *limits)
     json_put_str(j, "engine", "local");
     json_put_str(j, "limits", limits);
     e->up = true;
+    e->events->state(true, "", e->arg);
     e->events->block_up(block_id, e->token, j, e->arg);
 }
 
@@ -304,6 +307,7 @@ static void on_look(struct watch *w, void *arg)
     }
     if (rc < 0) {
         trouble(e, err.text);
+        e->events->state(false, err.text, e->arg);
         look_later(e, AGAIN_MAX_MS);
     } else if (read_limits(e, limits, sizeof limits)) {
         say_up(e, limits);
@@ -359,7 +363,7 @@ static int local_log(struct engine *base, const char *block,
                      struct engine_log *ret, struct err *err)
 {
     struct local *e = (struct local *) base;
-    int rc = check_id(block, err);
+    int rc = block ? check_id(block, err) : 0;
 
     return rc < 0 ? rc : logread_log(e->dir, lease_key, gen, epoch, offset,
                                      buf, size, ret, err);
@@ -432,7 +436,8 @@ static void open_gpus(struct local *e, const struct engine_conf *conf)
         mem_printf("%.*sweir-gpud",
                    slash ? (int) (slash - conf->runner) + 1 : 0, conf->runner);
     struct gpus_conf g = {
-        .dir = e->dir, .program = program, .socket = conf->gpud,
+        .dir = e->dir, .program = program,
+        .socket = json_get_str(conf->conf, "gpud", NULL),
         .changed = on_gpus, .trouble = on_gpu_trouble, .arg = e,
     };
 
@@ -444,17 +449,29 @@ static void open_gpus(struct local *e, const struct engine_conf *conf)
  */
 static int read_devices(struct local *e, const char *text, struct err *err)
 {
-    if (text && strcmp(text, "auto") == 0)
+    if (strcmp(text, "auto") == 0)
         text = "none";                 /* of the simulated ones */
-    e->gated = text && strncmp(text, "gated:", strlen("gated:")) == 0;
-    return devices_parse(text ? text : "none", e->gated ? "gated" : "sim",
-                         &e->devices, err);
+    e->gated = strncmp(text, "gated:", strlen("gated:")) == 0;
+    return devices_parse(text, e->gated ? "gated" : "sim", &e->devices, err);
+}
+
+static int local_check(const json_t *conf, struct err *err)
+{
+    const char *devices = json_get_str(conf, "devices", "none");
+    struct local e = { 0 };
+    int rc = engine_conf_keys(conf, conf_keys, err);
+
+    if (rc == 0)
+        rc = read_devices(&e, devices, err);
+    json_decref(e.devices);
+    return rc;
 }
 
 static int local_open(struct loop *l, const struct engine_conf *conf,
                       const struct engine_events *events, void *arg,
                       struct engine **ret, struct err *err)
 {
+    const char *devices = json_get_str(conf->conf, "devices", "none");
     struct local *e = mem_new(sizeof *e);
     int rc;
 
@@ -466,7 +483,7 @@ static int local_open(struct loop *l, const struct engine_conf *conf,
         .token_file = mem_printf("%s/%s.token", conf->state_dir, block_id),
         .pidfd = -1, .again_ms = AGAIN_MIN_MS,
     };
-    rc = read_devices(e, conf->devices, err);
+    rc = read_devices(e, devices, err);
     if (rc == 0)
         rc = fs_mkdir(conf->state_dir, 0700, err);
     if (rc == 0)
@@ -477,7 +494,7 @@ static int local_open(struct loop *l, const struct engine_conf *conf,
         local_close(&e->base);
         return rc;
     }
-    if (conf->devices && strcmp(conf->devices, "auto") == 0)
+    if (strcmp(devices, "auto") == 0)
         open_gpus(e, conf);
     *ret = &e->base;
     return 0;
@@ -486,6 +503,8 @@ static int local_open(struct loop *l, const struct engine_conf *conf,
 const struct engine_ops engine_local = {
     .name = "local",
     .grain = ENGINE_GRAIN_DEVICE,
+    .own = true,
+    .check = local_check,
     .open = local_open,
     .close = local_close,
     .inventory = local_inventory,

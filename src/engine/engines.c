@@ -1,0 +1,65 @@
+#include "engine/engine.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Every engine: one row each. */
+static const struct engine_ops *const engines[] = {
+    &engine_local,
+    &engine_fake,
+};
+
+const struct engine_ops *engine_find(const char *name)
+{
+    for (size_t i = 0; i < array_size(engines); i++)
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i];
+    return NULL;
+}
+
+int engine_choose(const char *name, const struct engine_ops **ret,
+                  struct err *err)
+{
+    const struct engine_ops *ops = engine_find(name);
+    autobuf struct buf names = BUF_INIT(1024);
+
+    if (ops && !ops->own) {
+        *ret = ops;
+        return 0;
+    }
+    for (size_t i = 0; i < array_size(engines); i++)
+        if (!engines[i]->own)
+            (void) buf_printf(&names, "%s%s", names.len ? ", " : "",
+                              engines[i]->name);
+    return err_set(err, EINVAL, ops ? "engine: '%.40s' is this machine's own, "
+                   "no pool is added with it; there is %s" :
+                   "engine: there is no '%.40s'; there is %s", name,
+                   buf_text(&names));
+}
+
+int engine_conf_keys(const json_t *conf, const char *const *known,
+                     struct err *err)
+{
+    autobuf struct buf names = BUF_INIT(1024);
+    const char *key;
+    json_t *value;
+
+    for (size_t i = 0; known[i]; i++)
+        (void) buf_printf(&names, "%s%s", i ? ", " : "", known[i]);
+    json_object_foreach((json_t *) (uintptr_t) conf, key, value) {
+        size_t i = 0;
+
+        while (known[i] && strcmp(known[i], key) != 0)
+            i++;
+        if (!known[i])
+            return err_set(err, EINVAL, "conf: '%.64s' is not known; known "
+                           "are %s", key, buf_text(&names));
+        if (!json_is_string(value))
+            return err_set(err, EINVAL, "conf: '%s' is not a text", key);
+    }
+    return 0;
+}
