@@ -48,6 +48,16 @@ static const struct device *device_of(const struct plan_place *at)
     return at->ndevices ? &at->node->devices[at->device[0]] : NULL;
 }
 
+/* What one has on its devices is known once it was suspended.  Before, all of
+ * their memory is what room is made for, and what others took the better guess of
+ * the time.
+ */
+static double rank_cost_ms(const struct cost *c, const struct plan_item *v,
+                           const struct plan_place *at)
+{
+    return v->bytes > 0 ? cost_ms(c, item_bytes(v, at)) : c->ms;
+}
+
 double suspend_cost_ms(const struct plan *p, const struct plan_item *v)
 {
     double most = -1;
@@ -56,8 +66,8 @@ double suspend_cost_ms(const struct plan *p, const struct plan_item *v)
         const struct device *d = device_of(&v->places[k]);
 
         if (d && d->model < p->ncosts && p->costs[d->model].rounds > 0)
-            most = fmax(most, cost_ms(&p->costs[d->model],
-                                      item_bytes(v, &v->places[k])));
+            most = fmax(most, rank_cost_ms(&p->costs[d->model], v,
+                                           &v->places[k]));
     }
     return most >= 0 ? most : p->policy.suspend_cost_s * 1000;
 }

@@ -103,9 +103,39 @@ static void test_victim(void)
     plan_free(b->p);
 }
 
+/* One of which nobody knows what it has there, after others of whom that is
+ * known.
+ */
+static void test_unknown(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *i, *new;
+
+    bed_open(b);
+    (void) device_of(b, "a", "H");
+    i = BED(.milli = 1000);
+    bed_run(b);
+    for (uint64_t k = 0; k < 100; k++) {
+        uint64_t gib = k % 2 ? 1 : 9;
+
+        plan_set_bytes(i, gib * GIB);
+        suspend_once(b, i, round_ms(10 * gib) / 2, round_ms(10 * gib) / 2);
+    }
+    ok(is_about(suspend_cost_ms(b->p, i), round_ms(10)),
+       "one with 1 GiB: %.0f ms", suspend_cost_ms(b->p, i));
+    plan_end(b->p, i, true);
+    new = BED(.milli = 1000, .unmeasured = true);
+    bed_run(b);
+    ok(bed_runs(new) && is_about(suspend_cost_ms(b->p, new), round_ms(50)),
+       "one that never left costs what rounds took: %.0f ms",
+       suspend_cost_ms(b->p, new));
+    plan_free(b->p);
+}
+
 int main(void)
 {
     test_line();
+    test_unknown();
     test_victim();
     return tap_done();
 }
