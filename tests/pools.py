@@ -299,7 +299,9 @@ def wrong(tap):
         for args, status, text in (
                 (("pool", "add", "y"), 2, "--engine is needed"),
                 (("pool", "add", "y", "--engine", "kubernetes",
-                  "--kubeconfig", "f"), 2, "there is no 'kubernetes'"),
+                  "--kubeconfig", "f"), 2, "--observe"),
+                (("pool", "add", "y", "--engine", "moon"), 2,
+                 "there is no 'moon'"),
                 (("pool", "add", "y", "--engine", "fake", "--conf", "a"), 2,
                  "expected KEY=TEXT"),
                 (("pool", "add", "y", "--engine", "fake", "--conf", "a=1",

@@ -22,13 +22,14 @@ static void block_sum(const struct block *b, struct sum *s)
     if (!b->up)
         return;
     s->cpus += b->cpu_milli;
-    s->cpus_free += b->cpu_free;
     s->memory += b->memory;
+    s->devices += UINT64_C(1000) * b->ndevices;
+    if (b->shut)
+        return;
+    s->cpus_free += b->cpu_free;
     s->memory_free += b->memory_free;
-    for (uint32_t i = 0; i < b->ndevices; i++) {
-        s->devices += 1000;
+    for (uint32_t i = 0; i < b->ndevices; i++)
         s->devices_free += b->devices[i].free_milli;
-    }
 }
 
 typedef void (*put_f)(json_t *o, const char *key, uint64_t value);
@@ -158,6 +159,60 @@ static void put_said(const struct call *c, json_t *o, const struct pool *p,
         json_put(o, "conf", json_deep_copy(p->conf));
 }
 
+/* ---- pools that are observed ---- */
+
+static uint64_t part(const json_t *node, const char *name, const char *key)
+{
+    return json_get_u64(json_object_get(node, name), key, 0);
+}
+
+/* In the form of node_view, as far as an observer can say. */
+static json_t *seen_node(const json_t *n, struct sum *s)
+{
+    static const char *const same[] = { "name", "model", "device_memory",
+                                        "domain", "others", "closed", "pods" };
+    uint64_t devices = part(n, "devices", "total");
+    uint64_t left = part(n, "devices", "free");
+    json_t *o = json_object();
+
+    for (size_t i = 0; i < array_size(same); i++)
+        if (json_object_get(n, same[i]))
+            json_put(o, same[i], json_incref(json_object_get(n, same[i])));
+    json_put(o, "block", json_string(""));
+    json_put_bool(o, "up", true);
+    json_put_bool(o, "drained", false);
+    json_put_bool(o, "simulated", false);
+    put_pair(o, "cpus", json_put_milli, part(n, "cpus_milli", "total"),
+             part(n, "cpus_milli", "free"));
+    put_pair(o, "memory", json_put_u64, part(n, "memory", "total"),
+             part(n, "memory", "free"));
+    put_pair(o, "device_count", json_put_u64, devices, left);
+    json_put(o, "devices", json_array());
+    s->cpus += part(n, "cpus_milli", "total");
+    s->cpus_free += part(n, "cpus_milli", "free");
+    s->memory += part(n, "memory", "total");
+    s->memory_free += part(n, "memory", "free");
+    s->devices += devices * 1000;
+    s->devices_free += left * 1000;
+    return o;
+}
+
+/* What others have there, and use of it. */
+static void put_seen(const struct call *c, json_t *o, const char *name,
+                     json_t *nodes, struct sum *s)
+{
+    autojson json_t *seen = c->api->ops->pool_seen(name, c->api->arg);
+    const json_t *n;
+    size_t i;
+
+    json_array_foreach(json_object_get(seen, "nodes"), i, n)
+        (void) json_array_append_new(nodes, seen_node(n, s));
+    if (seen) {
+        json_put_u64(o, "pods", json_get_u64(seen, "pods", 0));
+        json_put_u64(o, "pods_waiting", json_get_u64(seen, "waiting", 0));
+    }
+}
+
 /* The pool of that name; NULL: there is none. */
 static json_t *pool_view(const struct call *c, const char *name)
 {
@@ -188,6 +243,7 @@ static json_t *pool_view(const struct call *c, const char *name)
     json_put_str(o, "engine", p && p->set ? p->engine :
                  known ? said.engine : first->engine);
     put_said(c, o, p, &said);
+    put_seen(c, o, name, nodes, &s);
     json_put_bool(o, "simulated", simulated);
     put_pair(o, "devices", json_put_milli, s.devices, s.devices_free);
     put_pair(o, "cpus", json_put_milli, s.cpus, s.cpus_free);
@@ -249,12 +305,17 @@ static void was_set(struct call *c, uint64_t seq, uint64_t workload,
     reply_pool(c, arg ? 201 : 200);
 }
 
-/* Is it what there is already? */
-static bool is_same(const struct pool *p, const json_t *data)
+/* Is it what there is already, and of use?  One that cannot be reached is tried
+ * again by setting it again.
+ */
+static bool is_same(const struct call *c, const struct pool *p,
+                    const json_t *data)
 {
     const json_t *conf = json_object_get(data, "conf");
+    struct service_pool is = { .engine = "" };
 
-    return p && p->set &&
+    return p && p->set && c->api->ops->pool(p->name, &is, c->api->arg) &&
+           (is.reachable || !is.known) &&
            strcmp(p->engine, json_get_str(data, "engine", "")) == 0 &&
            strcmp(p->note, json_get_str(data, "note", "")) == 0 &&
            p->observe == json_get_bool(data, "observe", false) &&
@@ -273,7 +334,9 @@ static bool refused(struct call *c)
     if (rc == 0)
         rc = c->api->ops->pool_check(c->param[0],
                                      json_get_str(c->body, "engine", ""),
-                                     conf ? conf : none, &err, c->api->arg);
+                                     conf ? conf : none,
+                                     json_get_bool(c->body, "observe", false),
+                                     &err, c->api->arg);
     if (rc < 0)
         reply_error(c, rc == -EEXIST ? 409 : 422, "%s", err.text);
     return rc < 0;
@@ -287,7 +350,7 @@ void put_pool(struct call *c)
 
     if (refused(c))
         return;
-    if (is_same(p, c->body)) {
+    if (is_same(c, p, c->body)) {
         reply_pool(c, 200);
         return;
     }

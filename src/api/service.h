@@ -80,9 +80,13 @@ struct service_ops {
      * it?  -EEXIST: the name is the control plane's own; -EINVAL.
      */
     int (*pool_check)(const char *name, const char *engine, const json_t *conf,
-                      struct err *err, void *arg);
+                      bool observe, struct err *err, void *arg);
     /* false: no engine is there for it. */
     bool (*pool)(const char *name, struct service_pool *ret, void *arg);
+    /* What is seen of a pool that is observed (engine/engine.h has the form);
+     * caller owns.  NULL: it is not, or its engine sees nothing.
+     */
+    json_t *(*pool_seen)(const char *name, void *arg);
 };
 
 /* The backup of a service that has a store: 0 when it is under way and `done`

@@ -255,9 +255,11 @@ static json_t *serve_use(const struct task *t, void *arg)
 }
 
 static int serve_pool_check(const char *name, const char *engine,
-                            const json_t *conf, struct err *err, void *arg)
+                            const json_t *conf, bool observe, struct err *err,
+                            void *arg)
 {
     (void) conf;
+    (void) observe;
     (void) arg;
     if (strcmp(name, "local") == 0)
         return err_set(err, EEXIST, "the pool 'local' is taken");
@@ -276,6 +278,13 @@ static bool serve_pool(const char *name, struct service_pool *ret, void *arg)
     return strcmp(name, "local") == 0;
 }
 
+static json_t *serve_pool_seen(const char *name, void *arg)
+{
+    (void) name;
+    (void) arg;
+    return NULL;
+}
+
 static bool serve_single_user(void *arg)
 {
     return ((struct test_service *) arg)->single;
@@ -288,6 +297,7 @@ struct service test_service_get(struct test_service *t)
         .log = serve_log, .backup = serve_backup, .trouble = serve_trouble,
         .stat = serve_stat, .single_user = serve_single_user,
         .pool_check = serve_pool_check, .pool = serve_pool,
+        .pool_seen = serve_pool_seen,
         .telemetry = serve_telemetry, .strays = serve_strays, .use = serve_use,
     };
 

@@ -153,6 +153,27 @@ static void add_devices(struct table *t, const json_t *node)
     }
 }
 
+/* "8 of H100, 2 free": of a node that is only looked at. */
+static void sheet_counts(struct table *t, const json_t *n)
+{
+    const json_t *pair = json_object_get(n, "device_count");
+    const char *model = json_get_str(n, "model", "");
+    const char *name;
+    json_t *other;
+
+    if (json_get_u64(pair, "total", 0))
+        sheet_printf(t, "devices", "%llu%s%s, %llu free", (unsigned long long)
+                     json_get_u64(pair, "total", 0), *model ? " of " : "",
+                     model, (unsigned long long) json_get_u64(pair, "free", 0));
+    json_object_foreach(json_object_get(n, "others"), name, other)
+        sheet_printf(t, name, "%llu, %llu free", (unsigned long long)
+                     json_get_u64(other, "total", 0), (unsigned long long)
+                     json_get_u64(other, "free", 0));
+    if (json_object_get(n, "pods"))
+        sheet_printf(t, "pods", "%llu", (unsigned long long)
+                     json_get_u64(n, "pods", 0));
+}
+
 static int print_node(struct cli *c, const json_t *n)
 {
     const json_t *cpus = json_object_get(n, "cpus");
@@ -164,7 +185,9 @@ static int print_node(struct cli *c, const json_t *n)
                  json_get_bool(n, "up", true) ? "" : ", down",
                  json_get_bool(n, "shut", false) ? ", shut" : "",
                  json_get_bool(n, "drained", false) ? ", drained" : "");
+    sheet_add(t, "closed", json_get_str(n, "closed", ""));
     sheet_add(t, "block", json_get_str(n, "block", ""));
+    sheet_counts(t, n);
     sheet_printf(t, "cpus", "%s, %s free", get_number(cpus, "total", a),
                  get_number(cpus, "free", b));
     sheet_printf(t, "memory", "%s, %s free",
@@ -262,6 +285,10 @@ static int print_said(struct cli *c, const json_t *p)
 
     sheet_add(t, "state", *state ? state : "ready");
     sheet_add(t, "note", json_get_str(p, "note", ""));
+    if (json_object_get(p, "pods"))
+        sheet_printf(t, "pods", "%llu, %llu of them wait for a node",
+                     (unsigned long long) json_get_u64(p, "pods", 0),
+                     (unsigned long long) json_get_u64(p, "pods_waiting", 0));
     json_object_foreach(json_object_get(p, "conf"), key, value)
         sheet_printf(t, "conf", "%s=%s", key, json_string_value(value));
     return print_sheet(c, t);

@@ -276,21 +276,32 @@ void blocks_up(const char *block, const char *token, const json_t *inventory,
     block_up(r->c, block);
 }
 
+static void block_lost(struct control *c, const char *block, const char *why)
+{
+    struct err err = { 0 };
+    struct event e;
+
+    log_say(LOG_WARN, "a block is lost", "block", block, "why", why, NULL);
+    event_init(&e, EVENT_BLOCK_LOST);
+    (void) snprintf(e.block, sizeof e.block, "%s", block);
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        log_say(LOG_WARN, "cannot let go of a block", "error", err.text, NULL);
+}
+
 void blocks_lost(const char *block, const char *why, void *arg)
 {
     struct reached *r = arg;
     const struct heard *t = map_get(r->c->blocks, block);
-    struct err err = { 0 };
-    struct event e;
 
     if (!t || t->of != r || !is_wanted(r->c, r))
         return;
-    log_say(LOG_WARN, "a block is lost", "block", block, "why", why, NULL);
-    event_init(&e, EVENT_BLOCK_LOST);
-    (void) snprintf(e.block, sizeof e.block, "%s", block);
-    if (journal_event(r->c, &e, NULL, NULL, &err) < 0)
-        log_say(LOG_WARN, "cannot let go of a block", "error", err.text, NULL);
+    block_lost(r->c, block, why);
     blocks_look(r->c);
+}
+
+void blocks_missing(struct control *c, const char *block)
+{
+    block_lost(c, block, "its pool does not have it any more");
 }
 
 static void heard_free(struct control *c, struct heard *t)

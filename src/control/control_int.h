@@ -172,6 +172,8 @@ void blocks_lost(const char *block, const char *why, void *arg);
  */
 void blocks_hold(struct control *c);
 void blocks_look(struct control *c);
+/* Its engine does not have it any more. */
+void blocks_missing(struct control *c, const char *block);
 /* Shut those of a pool until they are up again. */
 void blocks_doubt(struct control *c, const char *pool);
 /* Of a pool, or all (NULL): nobody speaks for them any more. */
@@ -183,11 +185,12 @@ int pools_open(struct control *c, struct err *err);
 void pools_begin(struct control *c);
 void pools_close(struct control *c);
 /* A pool was set or removed, and that is durable. */
-void pools_act(struct control *c, const char *name);
+void pools_act(struct control *c, const char *name, bool removed);
 /* The world was loaded again: as it says, and every block anew. */
 int pools_again(struct control *c, struct err *err);
 int pools_check(const char *name, const char *engine, const json_t *conf,
-                struct err *err, void *arg);
+                bool observe, struct err *err, void *arg);
+json_t *pools_seen(const char *name, void *arg);
 bool pools_find(const char *name, struct service_pool *ret, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */

@@ -213,7 +213,7 @@ void journal_durable(uint64_t seq, void *arg)
             f.done(0, f.seq, f.workload, NULL, f.arg);
         leases_act(c, &f);
         if (f.pool[0])
-            pools_act(c, f.pool);
+            pools_act(c, f.pool, f.type == EVENT_POOL_REMOVED);
         if (f.type == EVENT_SUBMITTED)
             give_back(c, &f);
     }

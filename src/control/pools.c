@@ -40,19 +40,65 @@ static void on_trouble(const char *text, void *arg)
     log_say(LOG_WARN, text, "pool", r->name, NULL);
 }
 
+/* Where nothing is to start any more, what runs still runs to its end. */
+static bool is_wanted(const struct reached *r, const char *block)
+{
+    const struct block *b = world_block(r->c->world, block);
+
+    return !r->observe || (b && b->leases);
+}
+
 /* Everything that there is to get. */
 static int take_all(struct reached *r, struct err *err)
 {
-    autojson json_t *all = r->ops->inventory(r->engine);
-    const json_t *nodes = json_object_get(all, "nodes");
+    autojson json_t *all = NULL;
+    const json_t *nodes;
     int rc = 0;
 
-    for (size_t i = 0; i < json_array_size(nodes) && rc == 0 && !r->observe;
-         i++)
-        rc = r->ops->get(r->engine,
-                         json_get_str(json_array_get(nodes, i), "block", ""),
-                         err);
+    if (r->observe && r->ops->observed)
+        return 0;
+    all = r->ops->inventory(r->engine);
+    nodes = json_object_get(all, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes) && rc == 0; i++) {
+        const char *block = json_get_str(json_array_get(nodes, i), "block",
+                                         "");
+
+        if (is_wanted(r, block))
+            rc = r->ops->get(r->engine, block, err);
+    }
     return rc;
+}
+
+static bool is_named(const json_t *list, const char *id)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *name = json_is_string(one) ? json_string_value(one)
+                                               : json_get_str(one, "block",
+                                                              "");
+
+        if (strcmp(name, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An engine that was told something else may not have what it had: a block that
+ * it neither has nor ever made is gone, and what ran there with it.  To be asked
+ * once it can be reached, as it may not know before.
+ */
+static void lose_missing(struct reached *r)
+{
+    autojson json_t *all = r->ops->inventory(r->engine);
+    autojson json_t *made = r->ops->find(r->engine);
+    struct block *b;
+    size_t pos = 0;
+
+    while ((b = world_next_block(r->c->world, &pos)))
+        if (b->up && b->shut && strcmp(b->pool, r->name) == 0 &&
+            !is_named(json_object_get(all, "nodes"), b->id) &&
+            !is_named(made, b->id))
+            blocks_missing(r->c, b->id);
 }
 
 static void on_changed(void *arg)
@@ -78,8 +124,11 @@ static void on_state(bool reachable, const char *why, void *arg)
     r->said = true;
     r->reachable = reachable;
     (void) snprintf(r->why, sizeof r->why, "%s", why);
-    if (!r->close)
-        blocks_look(r->c);
+    if (r->close)
+        return;
+    blocks_look(r->c);
+    if (reachable && !r->own && r->engine)
+        lose_missing(r);
 }
 
 static char *runner_path(const struct control *c)
@@ -247,12 +296,18 @@ static bool more_follows(const struct control *c, const char *name)
     return false;
 }
 
-void pools_act(struct control *c, const char *name)
+void pools_act(struct control *c, const char *name, bool removed)
 {
     const struct pool *p = world_pool(c->world, name);
     struct reached *r = map_get(c->pools, name);
 
-    if (c->draining || more_follows(c, name))
+    if (c->draining)
+        return;
+    if (removed && r && !r->own) {     /* also where it is there again already */
+        pool_leave(c, r);
+        r = NULL;
+    }
+    if (more_follows(c, name))
         return;
     if (p && p->set && (!r || is_changed(r, p)))
         pool_start(c, p);
@@ -325,10 +380,12 @@ int pools_again(struct control *c, struct err *err)
         struct reached *is;
 
         name = json_string_value(json_array_get(names, i));
-        pools_act(c, name);
+        pools_act(c, name, false);
         is = map_get(c->pools, name);
-        if (is && is->engine)
+        if (is && is->engine && is->own)
             rc = take_all(is, err);
+        else if (is && is->engine)
+            on_changed(is);
     }
     blocks_hold(c);
     return rc;
@@ -358,7 +415,7 @@ void pools_close(struct control *c)
 /* ---- for the API ---- */
 
 int pools_check(const char *name, const char *engine, const json_t *conf,
-                struct err *err, void *arg)
+                bool observe, struct err *err, void *arg)
 {
     const struct control *c = arg;
     const struct reached *r = map_get(c->pools, name);
@@ -369,7 +426,20 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
     rc = engine_choose(engine, &ops, err);
+    if (rc == 0 && ops->observed && !observe)
+        return err_set(err, EINVAL, "observe: nothing can be started on "
+                       "%s yet; a pool that is only looked at can be added "
+                       "(--observe)", engine);
     return rc < 0 ? rc : ops->check(conf, err);
+}
+
+json_t *pools_seen(const char *name, void *arg)
+{
+    const struct control *c = arg;
+    const struct reached *r = map_get(c->pools, name);
+
+    return r && r->observe && r->engine && r->ops->observed
+           ? r->ops->inventory(r->engine) : NULL;
 }
 
 bool pools_find(const char *name, struct service_pool *ret, void *arg)

@@ -5,8 +5,8 @@
  */
 enum { PATIENCE = 3000 };
 
-static void pool_event(struct control *c, enum event_type type,
-                       const char *name, const char *devices, bool observe)
+static void propose(struct control *c, enum event_type type, const char *name,
+                    const char *devices, bool observe)
 {
     struct err err = { 0 };
     struct event e;
@@ -21,6 +21,12 @@ static void pool_event(struct control *c, enum event_type type,
     }
     if (journal_event(c, &e, NULL, NULL, &err) < 0)
         ok(false, "%s of %s: %s", event_type_name(type), name, err.text);
+}
+
+static void pool_event(struct control *c, enum event_type type,
+                       const char *name, const char *devices, bool observe)
+{
+    propose(c, type, name, devices, observe);
     settle(c);
 }
 
@@ -51,14 +57,19 @@ static void test_add(void)
     struct err err = { 0 };
     autojson json_t *good = json_pack("{s:s}", "devices", "fake:1xH100-80GB");
     autojson json_t *bad = json_pack("{s:s}", "device", "fake:1xH100-80GB");
+    autojson json_t *none = json_object();
     struct control c;
 
     begin_up(&c, 1);
-    ok(pools_check("side", "fake", good, &err, &c) == 0, "it makes sense");
-    ok(pools_check("local", "fake", good, &err, &c) == -EEXIST, "%s",
+    ok(pools_check("side", "fake", good, false, &err, &c) == 0, "it makes sense");
+    ok(pools_check("local", "fake", good, false, &err, &c) == -EEXIST, "%s",
        err.text);
-    ok(pools_check("side", "moon", good, &err, &c) == -EINVAL, "%s", err.text);
-    ok(pools_check("side", "fake", bad, &err, &c) == -EINVAL, "%s", err.text);
+    ok(pools_check("side", "kubernetes", none, false, &err, &c) == -EINVAL &&
+       strstr(err.text, "observe"), "%s", err.text);
+    ok(pools_check("side", "kubernetes", none, true, &err, &c) == 0,
+       "but it can be looked at");
+    ok(pools_check("side", "moon", good, false, &err, &c) == -EINVAL, "%s", err.text);
+    ok(pools_check("side", "fake", bad, false, &err, &c) == -EINVAL, "%s", err.text);
     ok(!pools_find("side", &is, &c), "nobody knows it");
     set(&c, "side", "fake:2xA100-40GB");
     ok(comes(&c, "side", true) && world_block(c.world, "side")->ndevices == 2,
@@ -196,6 +207,54 @@ static void test_unknown(void)
     close_control(&c);
 }
 
+/* One pool goes and another of its name comes before either is on disk. */
+static void test_at_once(void)
+{
+    struct control c;
+
+    begin_up(&c, 1);
+    set(&c, "side", "fake:2xA100-40GB");
+    (void) comes(&c, "side", true);
+    propose(&c, EVENT_POOL_REMOVED, "side", NULL, false);
+    propose(&c, EVENT_POOL_SET, "side", "fake:2xA100-40GB", false);
+    settle(&c);
+    ok(comes(&c, "side", true) && world_block(c.world, "side")->ndevices == 2,
+       "removed and added at once: it is there");
+    close_control(&c);
+}
+
+/* What an engine has no more, since it was told something else, is lost. */
+static void test_other(void)
+{
+    const struct workload *w;
+    struct control c;
+    struct event e;
+
+    begin_up(&c, 1);
+    set(&c, "side", "fake:1xA100-40GB");
+    (void) comes(&c, "side", true);
+    (void) submit(&c, 1, 1);
+    w = world_workload(c.world, submit(&c, 1, 1));
+    ok(w->tasks[0].leases && strcmp(w->tasks[0].leases->block->id, "side") == 0,
+       "one is planned there");
+    pool_event(&c, EVENT_POOL_SET, "side", "fake:1xA100-40GB", true);
+    ok(world_block(c.world, "side")->leases, "to be looked at only: what is "
+       "there stays");
+    event_init(&e, EVENT_POOL_SET);
+    e.data = json_pack("{s:s,s:s,s:{s:s,s:s}}", "name", "side", "engine",
+                       "fake", "conf", "devices", "fake:1xA100-40GB", "nodes",
+                       "2");
+    ok(journal_event(&c, &e, NULL, NULL, NULL) == 0, "it is two others now");
+    settle(&c);
+    for (int i = 0; i < PATIENCE && world_block(c.world, "side")->up; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    settle(&c);
+    ok(!world_block(c.world, "side")->up &&
+       !world_block(c.world, "side")->leases, "the one that was is lost, with "
+       "what was there");
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -205,6 +264,8 @@ int main(void)
     test_alone();
     test_observe();
     test_unknown();
+    test_at_once();
+    test_other();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

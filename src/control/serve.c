@@ -246,4 +246,5 @@ const struct service_ops control_service = {
     .use = idle_find,
     .pool_check = pools_check,
     .pool = pools_find,
+    .pool_seen = pools_seen,
 };

@@ -66,6 +66,8 @@ struct engine_ops {
     enum engine_grain grain;
     bool own;                          /* the control plane's own machine: not
                                         * for a pool that is added */
+    bool observed;                     /* nothing can be got there yet: for
+                                        * pools that are only looked at */
     /* Makes the conf sense?  Its words alone, nothing behind them is asked: no
      * file, no net.  -EINVAL, with a text that names the key.
      */
@@ -76,7 +78,10 @@ struct engine_ops {
     /* No callback afterwards.  Blocks and what runs in them stay. */
     void (*close)(struct engine *e);
     /* What there is to get: {nodes: [{block, ...}]}, as far as it is known;
-     * caller owns.
+     * caller owns.  Of a pool that is observed instead what is there, and who
+     * ever uses it: {nodes: [{name, cpus_milli, memory, devices: {total,
+     * free}, model?, device_memory?, domain?, others?: {NAME: {total, free}},
+     * closed?: why, pods}], pods, waiting: of them}.
      */
     json_t *(*inventory)(struct engine *e);
     /* Make the block be there; block_up follows, now and whenever its runner
@@ -109,6 +114,7 @@ struct engine {
 
 extern const struct engine_ops engine_local;
 extern const struct engine_ops engine_fake;
+extern const struct engine_ops engine_kubernetes;
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

@@ -11,6 +11,7 @@
 static const struct engine_ops *const engines[] = {
     &engine_local,
     &engine_fake,
+    &engine_kubernetes,
 };
 
 const struct engine_ops *engine_find(const char *name)

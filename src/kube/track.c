@@ -98,7 +98,7 @@ static void odd(struct track *t, const struct err *err)
     t->odd_ms = now;
     (void) snprintf(line, sizeof line, "%.40s: passed over: %.440s", t->name,
                     err->text);
-    t->ops->trouble(line, t->arg);
+    t->ops->odd(line, t->arg);
 }
 
 static void put(struct track *t, const json_t *object)

@@ -28,9 +28,10 @@ struct track_ops {
      */
     void (*list)(void *arg);
     void (*listed)(void *arg);
-    /* An object that cannot be understood is said and passed over. */
+    /* An object that cannot be understood is passed over, and said by `odd`. */
     int (*put)(const json_t *object, void *arg, struct err *err);
     int (*gone)(const json_t *object, void *arg, struct err *err);
+    void (*odd)(const char *text, void *arg);      /* one line, now and then */
     /* One line; the same is said once until all is well again. */
     void (*trouble)(const char *text, void *arg);
     void (*well)(void *arg);           /* after trouble */

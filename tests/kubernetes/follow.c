@@ -86,7 +86,7 @@ static void on_well(void *arg)
 
 static const struct track_ops track_ops = {
     .list = on_list, .listed = on_listed, .put = on_put, .gone = on_gone,
-    .trouble = on_trouble, .well = on_well,
+    .odd = on_trouble, .trouble = on_trouble, .well = on_well,
 };
 
 static void say_sums(const struct follow *f)
