@@ -387,6 +387,7 @@ void apply_policy_set(struct world *w, struct event *e)
     w->policy_version = json_get_u64(e->data, "version", 0);
     w->dirty_policy = true;
     bridge_policy(w);
+    levels_policy(w);
 }
 
 /* ---- tokens ---- */

@@ -440,13 +440,26 @@ void item_leaves(struct world *w, struct task *t)
                  i && plan_counts_on(w->plan, i, t->item) ? i : NULL);
 }
 
-void item_yields(struct world *w, struct task *t)
+/* ---- levels of those that run ---- */
+
+/* What was kept of one that may not be asked to leave any more is over. */
+static void level_drop(struct world *w, struct task *t)
 {
-    if (t->item)
-        plan_set_yield(w->plan, t->item, yield_of(t));
+    struct lease *l = t->leases;
+
+    if (!l || !l->ranked || plan_level_until(w->plan, t->item) > 0)
+        return;
+    l->ranked = false;
+    task_dirty(w, t);
 }
 
-/* ---- levels of those that run ---- */
+void item_yields(struct world *w, struct task *t)
+{
+    if (!t->item)
+        return;
+    plan_set_yield(w->plan, t->item, yield_of(t));
+    level_drop(w, t);
+}
 
 static void level_keep(struct world *w, struct task *t)
 {
@@ -454,7 +467,8 @@ static void level_keep(struct world *w, struct task *t)
     uint64_t until = plan_level_until(w->plan, t->item);
     struct lease *l = t->leases;
 
-    if (plan_state(t->item) != ITEM_RUNNING ||
+    level_drop(w, t);
+    if (until == 0 ||
         (l->ranked && l->run_level == level && l->run_until == until))
         return;
     l->ranked = true;
@@ -473,8 +487,14 @@ static void levels_keep(struct world *w)
 
     for (uint32_t k = 0; (i = plan_running(w->plan, k)); k++)
         level_keep(w, plan_owner(i));
-    w->ranked_ms = w->time_ms;
-    w->dirty_meta = true;
+}
+
+void levels_policy(struct world *w)
+{
+    struct plan_item *i;
+
+    for (uint32_t k = 0; (i = plan_running(w->plan, k)); k++)
+        level_drop(w, plan_owner(i));
 }
 
 void levels_load(struct world *w, struct task *const *tasks, size_t n)
@@ -488,7 +508,7 @@ void levels_load(struct world *w, struct task *const *tasks, size_t n)
     }
 }
 
-/* Called before the lease counts as ended. */
+/* Called before the lease counts as ended.  Its level is of now. */
 void item_gave(struct world *w, struct task *t, uint32_t rank)
 {
     uint32_t at = 0;
@@ -496,8 +516,7 @@ void item_gave(struct world *w, struct task *t, uint32_t rank)
     for (uint32_t i = 0; i < rank; i++)
         at += t->leases[i].state != LEASE_ENDED;
     plan_gave(w->plan, t->item, at);
-    if (t->leases[0].ranked)
-        level_keep(w, t);
+    t->leases[0].ranked = false;
     usage_counted(t);
 }
 

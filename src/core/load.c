@@ -444,19 +444,16 @@ static void tell_at(struct world *w, struct task *t, uint64_t last_ms)
     item_told(w, t);
 }
 
-/* Levels as they were kept hold from when they were. */
+/* Levels as they were kept are told last: what else a level was since then
+ * follows from what is known.
+ */
 static void tell_placed(struct world *w, struct task *const *placed, size_t n,
                         uint64_t last_ms)
 {
-    size_t at = 0;
-
-    for (; at < n && placed[at]->placed_ms <= w->ranked_ms; at++)
-        tell_at(w, placed[at], last_ms);
-    bridge_time(w, w->ranked_ms < last_ms ? w->ranked_ms : last_ms);
-    levels_load(w, placed, at);
-    for (; at < n; at++)
-        tell_at(w, placed[at], last_ms);
+    for (size_t i = 0; i < n; i++)
+        tell_at(w, placed[i], last_ms);
     bridge_time(w, last_ms);
+    levels_load(w, placed, n);
 }
 
 /* Attempts go back on their places at the times at which they got them; the

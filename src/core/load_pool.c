@@ -302,7 +302,6 @@ int load_meta(struct world *w, const char *key, const json_t *body,
     if (strcmp(key, "world") == 0) {
         w->epoch = json_get_u64(body, "epoch", 0);
         w->next_workload = json_get_u64(body, "next_workload", 1);
-        w->ranked_ms = json_get_u64(body, "ranked_ms", 0);
         w->dirty_meta = false;
         return 0;
     }

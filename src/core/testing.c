@@ -612,6 +612,12 @@ bool sim_twin(struct sim *s)
 {
     autofree char *ours = sim_dump(s->w), *theirs = NULL;
 
+    if (s->twin) {
+        theirs = sim_dump(s->twin);
+        if (!same_text(s, "a world loaded before", ours, theirs))
+            return false;
+        free(take(theirs));
+    }
     world_free(s->twin);
     s->twin = sim_load(s);
     catch_up(s, s->twin);

@@ -143,6 +143,17 @@ static void random_health(struct life *l)
     (void) sim_event(&l->sim, &e);
 }
 
+/* Who has run for long enough is another question under another policy. */
+static void random_policy(struct life *l)
+{
+    static const char *const least[] = { "0s", "10s", "1m", "5m", "20m" };
+
+    sim_policy(&l->sim, l->sim.w->policy_version + 1,
+               json_pack("{s:i,s:s,s:s,s:s}", "weir", 1, "kind", "policy",
+                         "min_run", least[below(l, array_size(least))],
+                         "suspend_cost", below(l, 2) ? "500ms" : "5s"));
+}
+
 static bool moves(const struct lease *l)
 {
     return l->state == LEASE_SUSPENDING || l->state == LEASE_RESUMING;
@@ -242,6 +253,10 @@ static void one_step(struct life *l)
     }
     if (l->ill && below(l, 12) == 0) {
         random_health(l);
+        return;
+    }
+    if (l->ill && below(l, 30) == 0) {
+        random_policy(l);
         return;
     }
     if (what < 12 && world_next_workload(l->sim.w) < MOST)

@@ -244,7 +244,6 @@ json_t *view_epoch(const struct world *w)
 
     json_put_u64(j, "epoch", w->epoch);
     json_put_u64(j, "next_workload", w->next_workload);
-    view_some(j, "ranked_ms", w->ranked_ms);
     return j;
 }
 

@@ -115,7 +115,6 @@ struct world {
     json_t *pools_gone, *blocks_gone;  /* likewise */
     bool dirty_meta, dirty_meter, dirty_policy, dirty_costs;
     uint64_t promised;                 /* by the plan, as its row has it */
-    uint64_t ranked_ms;                /* levels changed last; 0: never */
     json_t *promises;                  /* the row, while it is loaded */
     uint64_t ports[PORTS / 64 + 1];    /* taken ones; see port.c */
 };
@@ -288,6 +287,7 @@ void item_start(struct world *w, struct task *t);  /* its leases are there */
 void item_told(struct world *w, struct task *t);   /* ... and were before */
 void item_placed(struct task *t, uint64_t now_ms); /* told from then on */
 void levels_load(struct world *w, struct task *const *tasks, size_t n);
+void levels_policy(struct world *w);               /* after another policy */
 void item_leaving(struct world *w, struct task *t);
 void item_leaves(struct world *w, struct task *t); /* ... and did before */
 void item_yields(struct world *w, struct task *t); /* another way to leave */

@@ -13,8 +13,11 @@
  *
  * Work is device-milliseconds, the running stretch included only when asked
  * for (plan_work).  The level follows from the work and from what was learned;
- * it is worked out when an item joins the line, when it starts, and when its
- * timer says that it changes.
+ * it is worked out when an item joins the line, when one that runs has come to
+ * be one that may be asked to leave, when its work has come to the end of the
+ * level, and when it gives a place back.  Until it may be asked, the level of one
+ * that runs is of no meaning: when it was worked out last is not what a world
+ * that was loaded knows.
  *
  * What time alone changes has a timer (timetable.c): a running item's next
  * level, or that it may be asked to leave; a waiting one's end of patience, the
@@ -75,16 +78,17 @@ uint64_t items_wake_ms(const struct plan *p)
     return e ? e->key[0] : UINT64_MAX;
 }
 
-/* When work reaches that. */
+/* When work reaches that: the same whenever it is asked. */
 static uint64_t work_at_ms(const struct plan *p, const struct plan_item *i,
                            uint64_t until)
 {
-    uint64_t work = plan_work(p, i), left;
+    uint64_t left, at;
 
     if (until == UINT64_MAX || i->held_milli == 0)
         return UINT64_MAX;
-    left = until > work ? until - work : 1;
-    return p->now_ms + (left * 1000 + i->held_milli - 1) / i->held_milli;
+    left = until > i->work ? until - i->work : 0;
+    at = i->since_ms + (left * 1000 + i->held_milli - 1) / i->held_milli;
+    return at > p->now_ms ? at : p->now_ms + 1;
 }
 
 /* One that has run for long bears a longer wait: its patience is the policy's
@@ -220,7 +224,8 @@ static void item_timer(struct plan *p, struct plan_item *i)
 
 uint64_t plan_level_until(const struct plan *p, const struct plan_item *i)
 {
-    return item_runs(i) ? p->level_ends[i->run_slot] : 0;
+    return i->state == ITEM_RUNNING && i->room_slot > 0
+         ? p->level_ends[i->run_slot] : 0;
 }
 
 void plan_level_load(struct plan *p, struct plan_item *i, uint8_t level,
@@ -228,7 +233,7 @@ void plan_level_load(struct plan *p, struct plan_item *i, uint8_t level,
 {
     uint8_t was = i->level;
 
-    if (i->state != ITEM_RUNNING)
+    if (plan_level_until(p, i) == 0 || plan_work(p, i) >= until)
         return;
     i->level = level;
     if (level != was)
@@ -258,15 +263,26 @@ void item_hopes(struct plan *p, struct plan_item *i, uint64_t look_ms)
     item_timer(p, i);
 }
 
+/* It runs, and may be asked to leave, or may not; could: until now it might. */
+static void may_leave(struct plan *p, struct plan_item *i, bool could)
+{
+    if (!could)
+        (void) item_level(p, i);
+    room_running(p, i, true);
+}
+
 static void due_running(struct plan *p, struct plan_item *i)
 {
     uint8_t was = i->level;
-    uint64_t until = item_level(p, i);
 
-    if (i->level != was)
-        room_moved(p, i, was);
-    room_running(p, i, true);
-    timetable_set(p, i, running_changes_ms(p, i, until));
+    if (i->room_slot == 0) {
+        may_leave(p, i, false);
+    } else if (plan_work(p, i) >= p->level_ends[i->run_slot]) {
+        (void) item_level(p, i);
+        if (i->level != was)
+            room_moved(p, i, was);
+    }
+    item_timer(p, i);
     line_chance(p, i);
 }
 
@@ -289,9 +305,11 @@ static void due(struct plan *p, struct plan_item *i)
  */
 void item_policy(struct plan *p, struct plan_item *i)
 {
+    bool could = i->room_slot > 0;
+
     room_running(p, i, false);
     if (i->state == ITEM_RUNNING)
-        room_running(p, i, true);
+        may_leave(p, i, could);
     if (item_waits(i)) {
         line_remove(p, i);
         i->promoted = promoted_now(p, i);
@@ -450,13 +468,15 @@ void plan_progress(struct plan *p, struct plan_item *i, double progress)
 /* What one that leaves leaves behind is another question, too. */
 void plan_set_yield(struct plan *p, struct plan_item *i, enum plan_yield yield)
 {
+    bool could = i->room_slot > 0;
+
     if (i->yield == yield)
         return;
     if (i->state == ITEM_RUNNING)
         room_running(p, i, false);
     i->yield = (uint8_t) yield;
     if (i->state == ITEM_RUNNING)
-        room_running(p, i, true);
+        may_leave(p, i, could);
     item_timer(p, i);
     if (item_runs(i))
         line_room(p, NULL);
@@ -633,10 +653,8 @@ void plan_gave(struct plan *p, struct plan_item *i, uint32_t place)
     tie(i);
     i->held_milli -= milli;
     tenant_gave(p, i->tenant, milli);
-    if (i->state == ITEM_RUNNING) {
-        (void) item_level(p, i);
-        room_running(p, i, true);
-    }
+    if (i->state == ITEM_RUNNING)
+        may_leave(p, i, false);
     item_timer(p, i);
     stage_node(p, at.node);
     line_room(p, at.node);

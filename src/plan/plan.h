@@ -230,9 +230,11 @@ void plan_set_bytes(struct plan_item *i, uint64_t bytes);
  */
 uint64_t plan_ran(const struct plan *p, const struct plan_item *i);
 uint8_t plan_level(const struct plan_item *i);
-/* The level of one that runs is as it was worked out last, and holds until it
- * has had so much work, while more is learned (predict_ranked).  To keep across
- * restarts.
+/* The level of one that may be asked to leave is as it was worked out last, and
+ * holds until it has had so much work, while more is learned (predict_ranked).
+ * To keep across restarts; 0: there is nothing to keep, as it may not be asked,
+ * and once it may, its level is worked out from what is known then.  Loaded is
+ * what still holds.
  */
 uint64_t plan_level_until(const struct plan *p, const struct plan_item *i);
 void plan_level_load(struct plan *p, struct plan_item *i, uint8_t level,

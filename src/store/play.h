@@ -65,3 +65,6 @@ int play_wait(struct play *p, struct err *err);
  * NULL).  -EILSEQ: they differ, and the text says where.
  */
 int play_compare(struct play *p, uint64_t *ret, struct err *err);
+/* ... whose last rows were given at now_ms, and not at the last event. */
+int play_compare_at(struct play *p, uint64_t now_ms, uint64_t *ret,
+                    struct err *err);
