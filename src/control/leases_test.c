@@ -432,6 +432,44 @@ static void test_end_hello(void)
     close_control(&c);
 }
 
+/* ---- who speaks ---- */
+
+static void other_says(struct control *c, enum wire_kind kind, uint64_t id,
+                       uint64_t epoch)
+{
+    struct wire_msg m = { .kind = kind, .key = { id, 0, 0 }, .gen = 1,
+                          .epoch = epoch, .cause = "none", .started_ms = 1,
+                          .ended_ms = 2 };
+
+    if (kind == WIRE_PROGRESS)
+        m.said = json_pack("{s:f}", "progress", 0.5);
+    home.ops->message("local/other", &m, c);
+    settle(c);
+    json_decref(m.said);
+}
+
+/* A runner ends its own leases, and no other's. */
+static void test_other(void)
+{
+    struct control c;
+    uint64_t id, seq;
+
+    begin_up(&c, 0);
+    id = submit(&c, 1, 0);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    seq = world_seq(c.world);
+    other_says(&c, WIRE_ENDED, id, world_epoch(c.world));
+    other_says(&c, WIRE_ENDED, id, world_epoch(c.world) + 1);
+    other_says(&c, WIRE_PROGRESS, id, world_epoch(c.world));
+    ok(lease_of(&c, id) && lease_of(&c, id)->state == LEASE_ACTIVE &&
+       world_seq(c.world) == seq && said(WIRE_ACK, id, 0) == 0,
+       "what another block says of a lease is nothing");
+    report(&c, WIRE_ENDED, id, 0, "none");
+    ok(strcmp(task_of(&c, id).outcome, "succeeded") == 0 &&
+       said(WIRE_ACK, id, 0) == 1, "its own ends it");
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -446,6 +484,7 @@ int main(void)
     test_unstaged();
     test_staged_hello();
     test_end_hello();
+    test_other();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

@@ -1,6 +1,7 @@
 #include "control/leases.h"
 
 #include "base/log.h"
+#include "base/map.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,6 +10,22 @@
 /* What runners say: claims, ends, and the hello after which both sides agree
  * again, by the table at the top of leases.c.
  */
+
+/* A block speaks for its own leases; one that does not is told of once. */
+static bool of_another(struct control *c, const char *block,
+                       const struct lease *l)
+{
+    struct heard *t = map_get(c->blocks, block);
+
+    if (!l || leases_over(l) || strcmp(l->block->id, block) == 0)
+        return false;
+    if (t && !t->lied)
+        log_say(LOG_WARN, "a runner speaks of another block's lease", "block",
+                block, "of", l->block->id, NULL);
+    if (t)
+        t->lied = true;
+    return true;
+}
 
 static void on_claim(struct control *c, const char *block,
                      const struct wire_msg *m)
@@ -44,7 +61,7 @@ static void on_ended(struct control *c, const char *block,
     struct event e;
     int rc;
 
-    if (staged_ended(c, m))
+    if (of_another(c, block, l) || staged_ended(c, m))
         return;
     if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
         leases_over(l)) {
@@ -81,7 +98,8 @@ static void on_progress(struct control *c, const char *block,
     int rc;
 
     if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
-        leases_over(l) || m->key.rank != 0 || m->started_ms <= h->said_ms)
+        leases_over(l) || of_another(c, block, l) || m->key.rank != 0 ||
+        m->started_ms <= h->said_ms)
         return;
     h->said_ms = m->started_ms;
     leases_event(&e, EVENT_PROGRESS, &m->key, m->gen, block);
