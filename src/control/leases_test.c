@@ -470,6 +470,26 @@ static void test_other(void)
     close_control(&c);
 }
 
+/* An end is never lost: if it is not known any more that the runner was told,
+ * the lease is there all the same.
+ */
+static void test_forgotten(void)
+{
+    struct control c;
+    uint64_t id;
+
+    begin_up(&c, 0);
+    id = submit(&c, 1, 0);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    home.ops->gone(CONTROL_BLOCK, &c);
+    report_soon(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 0, "an end is not acknowledged at once");
+    settle(&c);
+    ok(strcmp(task_of(&c, id).outcome, "succeeded") == 0 &&
+       said(WIRE_ACK, id, 0) == 1, "but when it is on disk");
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -485,6 +505,7 @@ int main(void)
     test_staged_hello();
     test_end_hello();
     test_other();
+    test_forgotten();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

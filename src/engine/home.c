@@ -19,7 +19,8 @@
 
 /* A connection is on the list `conns` until it is cut, then on `dead` until
  * the end of the turn: a callback may cut the very connection whose message it
- * is given, and `gone` is never called from inside a call of the owner's.
+ * is given, and `gone` is never called from inside a call of the owner's.  It is
+ * called before the block's next hello, also when that is of the same turn.
  */
 enum {
     EAGER = 1024 * 1024,               /* queued: write without delay */
@@ -50,6 +51,7 @@ struct conn {
     struct buf in, out;
     bool shaken, network;
     bool greeted, dead, blocked;       /* blocked: the socket took no more */
+    bool left;                         /* `gone` was said */
     bool full;                         /* an order was not taken: say drained */
     char block[48], from[64];
 };
@@ -242,6 +244,14 @@ static void say_drained(struct home *h)
     }
 }
 
+static void say_gone(struct conn *c)
+{
+    if (!c->greeted || c->left)
+        return;
+    c->left = true;
+    c->home->ops->gone(c->block, c->home->arg);
+}
+
 /* The turn's end: write what was queued, then say who is gone. */
 static void settle(struct watch *w, void *arg)
 {
@@ -259,8 +269,7 @@ static void settle(struct watch *w, void *arg)
         struct conn *c = h->dead;
 
         h->dead = c->next;
-        if (c->greeted)
-            h->ops->gone(c->block, h->arg);
+        say_gone(c);
         conn_free(c);
     }
 }
@@ -304,10 +313,21 @@ static void doubt(struct conn *c)
     (void) home_send(c->home, c->block, &ping, NULL);
 }
 
+/* The one before, if it was cut off in this turn; there is no other. */
+static void say_gone_before(struct home *h, const char *block)
+{
+    for (struct conn *c = h->dead; c; c = c->next)
+        if (c->greeted && !c->left && strcmp(c->block, block) == 0) {
+            say_gone(c);
+            return;
+        }
+}
+
 static void let_in(struct conn *c, const struct wire_msg *m)
 {
     struct home *h = c->home;
 
+    say_gone_before(h, m->block);
     c->greeted = true;
     (void) snprintf(c->block, sizeof c->block, "%s", m->block);
     (void) map_set(h->blocks, c->block, c);
