@@ -340,6 +340,30 @@ static void let_in(struct conn *c, const struct wire_msg *m)
     h->ops->message(c->block, m, h->arg);
 }
 
+static const char NOT_ITS_TOKEN[] = "no such block, or not its token";
+
+/* Read as a whole, a long message takes many times its length: for those with a
+ * token alone.
+ */
+static bool may_be_long(struct conn *c)
+{
+    struct home *h = c->home;
+    struct err err = { 0 };
+    struct wire_msg m;
+    int rc = stream_head(&c->in, &m, &err);
+    bool good = rc == 0;
+
+    if (rc < 0) {
+        refuse(c, err.text);
+    } else if (rc > 0) {
+        good = m.kind == WIRE_HELLO && h->ops->admit(m.block, m.token, h->arg);
+        wire_clear(&m);
+        if (!good)
+            refuse(c, NOT_ITS_TOKEN);
+    }
+    return good;
+}
+
 static void greet(struct conn *c, const struct wire_msg *m)
 {
     struct home *h = c->home;
@@ -355,7 +379,7 @@ static void greet(struct conn *c, const struct wire_msg *m)
                         WIRE_VERSION);
         refuse(c, text);
     } else if (!h->ops->admit(m->block, m->token, h->arg)) {
-        refuse(c, "no such block, or not its token");
+        refuse(c, NOT_ITS_TOKEN);
     } else if ((other = map_get(h->blocks, m->block))) {
         doubt(other);
         refuse(c, "this block has a runner already");
@@ -390,6 +414,8 @@ static void take_messages(struct conn *c)
     while (!c->dead && rc != 0) {
         struct wire_msg m;
 
+        if (!c->greeted && !may_be_long(c))
+            return;
         rc = stream_next(&c->in, &m, &err);
         if (rc > 0) {
             handle(c, &m);
