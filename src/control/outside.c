@@ -9,7 +9,9 @@
 #include "net/authority.h"
 #include "net/tls.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +36,30 @@ struct outside {
 
 static bool anywhere(const char *host)
 {
-    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    static const unsigned char mapped[] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,
+    };
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return four.s_addr == htonl(INADDR_ANY);
+    if (inet_pton(AF_INET6, host, &six) != 1)
+        return false;
+    four.s_addr = htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&six) ||
+           (memcmp(&six, mapped, sizeof mapped) == 0 &&
+            memcmp(six.s6_addr + sizeof mapped, &four, sizeof four) == 0);
+}
+
+/* Is it neither an address nor a name, but what the C library makes one of: "0",
+ * "127.1"?  No certificate can be for that.
+ */
+static bool shortened(const char *host)
+{
+    struct in_addr four;
+
+    return inet_pton(AF_INET, host, &four) != 1 && inet_aton(host, &four);
 }
 
 static char *with_port(const char *address, unsigned port)
@@ -65,11 +90,17 @@ static int read_names(struct outside *o, const struct control_conf *conf,
         rc = tls_url(conf->runners_url, host, &port, err);
     if (rc < 0)
         return rc;
+    if (conf->runners_url && (anywhere(host) || shortened(host)))
+        return err_set(err, EINVAL, "'%s': that is no address to dial",
+                       conf->runners_url);
     if (conf->runners_url)
         add_name(o, host);
     if (tls_url(here, host, &port, NULL) < 0)
         return err_set(err, EINVAL, "runners at '%s': expected ADDRESS:PORT",
                        conf->runners);
+    if (shortened(host))
+        return err_set(err, EINVAL, "runners at '%s': expected a whole "
+                       "address, as 127.0.0.1", conf->runners);
     if (anywhere(host) && !conf->runners_url)
         return err_set(err, EINVAL, "runners at '%s': that is no address to "
                        "dial; --runners-url tls://HOST:PORT says which is",
