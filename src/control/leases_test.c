@@ -1,5 +1,7 @@
 #include "control/bed.h"
 
+#include "control/outside.h"
+
 /* Leases against a runner that is played (bed.h). */
 
 /* ---- orders without room ---- */
@@ -490,6 +492,34 @@ static void test_forgotten(void)
     close_control(&c);
 }
 
+/* ---- on the network ---- */
+
+/* The disk was full, and meanwhile somebody else took the port. */
+static void test_port_taken(void)
+{
+    static const struct err full = { ENOSPC, "the disk is full" };
+    struct control_conf far = conf;
+    struct control c;
+
+    far.runners = "127.0.0.1:7";
+    begin(&c);
+    c.conf = &far;
+    own.engine = NULL;
+    ok(outside_open(&c, NULL) == 0 && outside_listen(&c, NULL) == 0 &&
+       home.listens == 1, "runners may dial in");
+    home.deaf = 2;
+    journal_failed(&full, &c);
+    for (int i = 0; i < TURNS && home.deaf == 2; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    ok(home.deaf == 1 && !c.trouble[0] && c.rc == 0,
+       "the port is another's: it goes on without");
+    for (int i = 0; i < TURNS && home.listens == 1; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    ok(home.listens == 2 && c.rc == 0, "and has it when it is free");
+    outside_close(&c);
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -506,6 +536,7 @@ int main(void)
     test_end_hello();
     test_other();
     test_forgotten();
+    test_port_taken();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

@@ -18,7 +18,10 @@
 /* The certificate is made at each start and lives in memory alone, so that what
  * it names is always what was asked for; the authority's key is what is kept.
  */
-enum { LOOK_MS = 3600 * 1000 };        /* is it time for the next one? */
+enum {
+    LOOK_MS = 3600 * 1000,             /* is it time for the next one? */
+    AGAIN_MS = 1000,                   /* to listen, where that failed */
+};
 
 struct outside {
     struct authority *authority;
@@ -29,7 +32,8 @@ struct outside {
     char names[2][TLS_HOST_SIZE];
     size_t nnames;
     uint64_t next_ms;                  /* wall clock */
-    struct watch *look;
+    struct watch *look, *again;
+    bool deaf;                         /* that it cannot listen was told */
 };
 
 /* ---- names ---- */
@@ -194,6 +198,34 @@ int outside_listen(struct control *c, struct err *err)
     return 0;
 }
 
+static void on_again(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->outside->again = NULL;
+    outside_again(c);
+}
+
+/* Without a home there is trouble, at whose end this is called again. */
+void outside_again(struct control *c)
+{
+    struct outside *o = c->outside;
+    struct err err = { 0 };
+    int rc;
+
+    if (!o || !c->home)
+        return;
+    watch_remove(take(o->again));
+    rc = outside_listen(c, &err);
+    if (rc < 0 && !o->deaf)
+        log_say(LOG_ERROR, "runners cannot dial in for now", "error", err.text,
+                NULL);
+    o->deaf = rc < 0;
+    if (rc < 0)
+        o->again = loop_timer(c->loop, AGAIN_MS, on_again, c);
+}
+
 void outside_close(struct control *c)
 {
     struct outside *o = take(c->outside);
@@ -201,6 +233,7 @@ void outside_close(struct control *c)
     if (!o)
         return;
     watch_remove(o->look);
+    watch_remove(o->again);
     tls_end_free(o->tls);
     authority_close(o->authority);
     free(o->address);
