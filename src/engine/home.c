@@ -48,6 +48,7 @@ struct conn {
     struct watch *watch, *timer;       /* timer: hello's, then a stall's */
     struct watch *beat;                /* of the network, greeted */
     unsigned silent;                   /* beats since it was heard */
+    bool doubted;                      /* another came since then */
     struct buf in, out;
     bool shaken, network;
     bool greeted, dead, blocked;       /* blocked: the socket took no more */
@@ -194,6 +195,12 @@ static void all_written(struct conn *c)
         settle_soon(c->home);
 }
 
+static void heard(struct conn *c)
+{
+    c->silent = 0;
+    c->doubted = false;
+}
+
 /* Write what the socket takes; true when it took something. */
 static bool flush(struct conn *c)
 {
@@ -204,7 +211,7 @@ static bool flush(struct conn *c)
         return false;
     rc = stream_write(&c->stream, &c->out, &took);
     if (c->blocked && took > 0)
-        c->silent = 0;
+        heard(c);
     if (rc < 0)
         conn_cut(c);
     else if (rc == 0)
@@ -306,8 +313,9 @@ static void doubt(struct conn *c)
 {
     struct wire_msg ping = { .kind = WIRE_PING };
 
-    if (!c->network || c->silent >= SILENT_MAX)
+    if (!c->network || c->doubted)
         return;
+    c->doubted = true;
     c->silent = SILENT_MAX;
     beat_after(c, DOUBT_MS);
     (void) home_send(c->home, c->block, &ping, NULL);
@@ -470,7 +478,7 @@ static void read_conn(struct conn *c)
     int rc = stream_read(&c->stream, &c->in, &err);
 
     if (rc > 0) {
-        c->silent = 0;
+        heard(c);
         take_messages(c);
     } else if (rc == -EPIPE && !c->network) {
         conn_cut(c);                   /* it only looked whether we are here */

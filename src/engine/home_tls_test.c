@@ -530,6 +530,29 @@ static void test_doubt(void)
     peer_close(&q);
 }
 
+/* One that has been silent for long has no longer to answer than any other. */
+static void test_doubt_late(void)
+{
+    struct peer p, q;
+
+    forget();
+    p = peer();
+    hello(&p, "far", "right");
+    hears(&p, WIRE_WELCOME, "");
+    for (int i = 0; i < 3; i++) {
+        now += 15000;
+        turn();
+    }
+    q = peer();
+    hello(&q, "far", "right");
+    hears(&q, WIRE_ERROR, "runner already");
+    peer_close(&q);
+    now += 6000;
+    turn();
+    ok(!home_connected(home, "far") && owner.gone == 1, "it did not answer");
+    peer_close(&p);
+}
+
 /* As much as the queue takes, while the runner does not read. */
 static void test_full(void)
 {
@@ -610,6 +633,7 @@ int main(void)
     test_many();
     test_silence();
     test_doubt();
+    test_doubt_late();
     test_full();
     home_close(home);
     tls_end_free(tls);
