@@ -31,7 +31,7 @@ struct outside {
     char *url;                         /* what runners dial; NULL: not known */
     char names[2][TLS_HOST_SIZE];
     size_t nnames;
-    uint64_t next_ms;                  /* wall clock */
+    uint64_t issued_ms;                /* wall clock */
     struct watch *look, *again;
     bool deaf;                         /* that it cannot listen was told */
 };
@@ -127,11 +127,24 @@ static int issue(struct outside *o, struct err *err)
         rc = o->tls ? tls_listener_renew(o->tls, cert, key, err)
                     : tls_listener(cert, key, &o->tls, err);
     if (rc == 0)
-        o->next_ms = authority_next(now);
+        o->issued_ms = now;
     if (key)
         explicit_bzero(key, strlen(key));
     free(key);
     free(cert);
+    return rc;
+}
+
+/* Its own certificate is written again here, too, when that is due. */
+static int open_authority(struct control *c, struct err *err)
+{
+    autofree char *dir = mem_printf("%s/tls", c->conf->state_dir);
+    struct outside *o = c->outside;
+    struct authority *before = o->authority;
+    int rc = authority_open(dir, clock_wall_ms(), &o->authority, err);
+
+    if (rc == 0)
+        authority_close(before);
     return rc;
 }
 
@@ -143,9 +156,9 @@ static void on_look(struct watch *w, void *arg)
 
     (void) w;
     o->look = loop_timer(c->loop, LOOK_MS, on_look, c);
-    if (clock_wall_ms() < o->next_ms)
+    if (!authority_due(o->issued_ms, clock_wall_ms()))
         return;
-    if (issue(o, &err) < 0)
+    if (open_authority(c, &err) < 0 || issue(o, &err) < 0)
         log_say(LOG_ERROR, "the certificate that runners see", "error",
                 err.text, NULL);
     else
@@ -157,7 +170,6 @@ static void on_look(struct watch *w, void *arg)
 int outside_open(struct control *c, struct err *err)
 {
     const struct control_conf *conf = c->conf;
-    autofree char *dir = mem_printf("%s/tls", conf->state_dir);
     struct outside *o;
     int rc;
 
@@ -168,7 +180,7 @@ int outside_open(struct control *c, struct err *err)
     o->url = mem_str(conf->runners_url);
     rc = read_names(o, conf, err);
     if (rc == 0)
-        rc = authority_open(dir, clock_wall_ms(), &o->authority, err);
+        rc = open_authority(c, err);
     if (rc == 0)
         rc = issue(o, err);
     if (rc == 0)

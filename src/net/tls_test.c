@@ -114,7 +114,10 @@ static void test_times(const struct authority *a, struct tls_end *from)
     shake(from, old, name);
     ok(p.dial_rc == 1, "changes nothing");
     part();
-    ok(authority_next(now) < now + 90 * DAY_MS, "it is renewed in time");
+    ok(!authority_due(now, now) && !authority_due(now, now - DAY_MS / 4) &&
+       !authority_due(now, now + DAY_MS), "it is kept");
+    ok(authority_due(now, now + 80 * DAY_MS), "and renewed in time");
+    ok(authority_due(now, now - DAY_MS + 1), "also when the clock goes back");
     tls_end_free(old);
     tls_end_free(young);
 }
