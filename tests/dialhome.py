@@ -335,6 +335,13 @@ def test_default(tap):
             tap.ok("tls://weir.example:8444" in f.read(), "the URL as given")
         w.stop()
     for args, why in ((["--runners", "0.0.0.0:0"], "--runners-url"),
+                      (["--runners", "[::0]:0"], "--runners-url"),
+                      (["--runners", "[::ffff:0.0.0.0]:0"], "--runners-url"),
+                      (["--runners", "0:0"], "whole address"),
+                      (["--runners", "127.1:0"], "whole address"),
+                      (["--runners", "127.0.0.1:65537"], "0 to 65535"),
+                      (["--runners", "127.0.0.1:0", "--runners-url",
+                        "tls://0.0.0.0:1"], "no address to dial"),
                       (["--runners-url", "tls://a:1"], "--runners"),
                       (["--runners", "nowhere"], "ADDRESS:PORT"),
                       (["--runners", "127.0.0.1:0", "--runners-url", "x"],

@@ -31,6 +31,7 @@ static struct {
     void *arg;
     bool here;                         /* the runner */
     unsigned room;                     /* for so many orders */
+    unsigned listens, deaf;            /* so often; fails so often before */
     int long_rank;                     /* whose order is no frame; -2: none's */
     struct wire_msg said[SAID_MAX];    /* without what they own */
     unsigned nsaid;
@@ -59,8 +60,13 @@ int home_listen(struct home *h, const char *address, struct tls_end *tls,
     (void) h;
     (void) address;
     (void) tls;
-    (void) ret_port;
-    return err_set(err, ENOTSUP, "this home is not on the network");
+    if (home.deaf > 0) {
+        home.deaf--;
+        return err_set(err, EADDRINUSE, "somebody else is there");
+    }
+    home.listens++;
+    *ret_port = 7;
+    return 0;
 }
 
 bool home_connected(const struct home *h, const char *block)

@@ -63,6 +63,7 @@ struct heard {
     json_t *inventory;                 /* refused for now: what runs there
                                           holds more; else NULL */
     struct watch *again;               /* ... and is proposed again */
+    bool lied;                         /* its runner spoke of another's lease */
 };
 
 /* An epoch and when it began. */

@@ -245,6 +245,18 @@ static bool room_again(const struct control *c, struct err *err)
     return rc == 0;
 }
 
+/* The first words of a start may be among what was not written. */
+static int begin_again(struct control *c, struct err *err)
+{
+    int rc = leases_open(c, err);
+
+    if (rc == 0)
+        outside_again(c);
+    if (rc == 0)
+        rc = control_begin(c, err);
+    return rc < 0 ? rc : pools_again(c, err);
+}
+
 static void on_probe(struct watch *w, void *arg)
 {
     struct control *c = arg;
@@ -272,9 +284,7 @@ static void on_probe(struct watch *w, void *arg)
     store_resume(c->store);
     c->trouble[0] = '\0';
     log_say(LOG_INFO, "writing again", NULL);
-    /* The first words of a start may be among what was not written. */
-    if (leases_open(c, &err) < 0 || outside_listen(c, &err) < 0 ||
-        control_begin(c, &err) < 0 || pools_again(c, &err) < 0)
+    if (begin_again(c, &err) < 0)
         control_fail(c, -err.code, &err);
 }
 

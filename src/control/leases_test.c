@@ -1,5 +1,7 @@
 #include "control/bed.h"
 
+#include "control/outside.h"
+
 /* Leases against a runner that is played (bed.h). */
 
 /* ---- orders without room ---- */
@@ -432,6 +434,92 @@ static void test_end_hello(void)
     close_control(&c);
 }
 
+/* ---- who speaks ---- */
+
+static void other_says(struct control *c, enum wire_kind kind, uint64_t id,
+                       uint64_t epoch)
+{
+    struct wire_msg m = { .kind = kind, .key = { id, 0, 0 }, .gen = 1,
+                          .epoch = epoch, .cause = "none", .started_ms = 1,
+                          .ended_ms = 2 };
+
+    if (kind == WIRE_PROGRESS)
+        m.said = json_pack("{s:f}", "progress", 0.5);
+    home.ops->message("local/other", &m, c);
+    settle(c);
+    json_decref(m.said);
+}
+
+/* A runner ends its own leases, and no other's. */
+static void test_other(void)
+{
+    struct control c;
+    uint64_t id, seq;
+
+    begin_up(&c, 0);
+    id = submit(&c, 1, 0);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    seq = world_seq(c.world);
+    other_says(&c, WIRE_ENDED, id, world_epoch(c.world));
+    other_says(&c, WIRE_ENDED, id, world_epoch(c.world) + 1);
+    other_says(&c, WIRE_PROGRESS, id, world_epoch(c.world));
+    ok(lease_of(&c, id) && lease_of(&c, id)->state == LEASE_ACTIVE &&
+       world_seq(c.world) == seq && said(WIRE_ACK, id, 0) == 0,
+       "what another block says of a lease is nothing");
+    report(&c, WIRE_ENDED, id, 0, "none");
+    ok(strcmp(task_of(&c, id).outcome, "succeeded") == 0 &&
+       said(WIRE_ACK, id, 0) == 1, "its own ends it");
+    close_control(&c);
+}
+
+/* An end is never lost: if it is not known any more that the runner was told,
+ * the lease is there all the same.
+ */
+static void test_forgotten(void)
+{
+    struct control c;
+    uint64_t id;
+
+    begin_up(&c, 0);
+    id = submit(&c, 1, 0);
+    report(&c, WIRE_CLAIM, id, 0, "");
+    home.ops->gone(CONTROL_BLOCK, &c);
+    report_soon(&c, WIRE_ENDED, id, 0, "none");
+    ok(said(WIRE_ACK, id, 0) == 0, "an end is not acknowledged at once");
+    settle(&c);
+    ok(strcmp(task_of(&c, id).outcome, "succeeded") == 0 &&
+       said(WIRE_ACK, id, 0) == 1, "but when it is on disk");
+    close_control(&c);
+}
+
+/* ---- on the network ---- */
+
+/* The disk was full, and meanwhile somebody else took the port. */
+static void test_port_taken(void)
+{
+    static const struct err full = { ENOSPC, "the disk is full" };
+    struct control_conf far = conf;
+    struct control c;
+
+    far.runners = "127.0.0.1:7";
+    begin(&c);
+    c.conf = &far;
+    own.engine = NULL;
+    ok(outside_open(&c, NULL) == 0 && outside_listen(&c, NULL) == 0 &&
+       home.listens == 1, "runners may dial in");
+    home.deaf = 2;
+    journal_failed(&full, &c);
+    for (int i = 0; i < TURNS && home.deaf == 2; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    ok(home.deaf == 1 && !c.trouble[0] && c.rc == 0,
+       "the port is another's: it goes on without");
+    for (int i = 0; i < TURNS && home.listens == 1; i++)
+        (void) loop_turn(c.loop, 10, NULL);
+    ok(home.listens == 2 && c.rc == 0, "and has it when it is free");
+    outside_close(&c);
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -446,6 +534,9 @@ int main(void)
     test_unstaged();
     test_staged_hello();
     test_end_hello();
+    test_other();
+    test_forgotten();
+    test_port_taken();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

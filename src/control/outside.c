@@ -9,14 +9,19 @@
 #include "net/authority.h"
 #include "net/tls.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The certificate is made at each start and lives in memory alone, so that what
  * it names is always what was asked for; the authority's key is what is kept.
  */
-enum { LOOK_MS = 3600 * 1000 };        /* is it time for the next one? */
+enum {
+    LOOK_MS = 3600 * 1000,             /* is it time for the next one? */
+    AGAIN_MS = 1000,                   /* to listen, where that failed */
+};
 
 struct outside {
     struct authority *authority;
@@ -26,15 +31,39 @@ struct outside {
     char *url;                         /* what runners dial; NULL: not known */
     char names[2][TLS_HOST_SIZE];
     size_t nnames;
-    uint64_t next_ms;                  /* wall clock */
-    struct watch *look;
+    uint64_t issued_ms;                /* wall clock */
+    struct watch *look, *again;
+    bool deaf;                         /* that it cannot listen was told */
 };
 
 /* ---- names ---- */
 
 static bool anywhere(const char *host)
 {
-    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    static const unsigned char mapped[] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,
+    };
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return four.s_addr == htonl(INADDR_ANY);
+    if (inet_pton(AF_INET6, host, &six) != 1)
+        return false;
+    four.s_addr = htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&six) ||
+           (memcmp(&six, mapped, sizeof mapped) == 0 &&
+            memcmp(six.s6_addr + sizeof mapped, &four, sizeof four) == 0);
+}
+
+/* Is it neither an address nor a name, but what the C library makes one of: "0",
+ * "127.1"?  No certificate can be for that.
+ */
+static bool shortened(const char *host)
+{
+    struct in_addr four;
+
+    return inet_pton(AF_INET, host, &four) != 1 && inet_aton(host, &four);
 }
 
 static char *with_port(const char *address, unsigned port)
@@ -65,11 +94,17 @@ static int read_names(struct outside *o, const struct control_conf *conf,
         rc = tls_url(conf->runners_url, host, &port, err);
     if (rc < 0)
         return rc;
+    if (conf->runners_url && (anywhere(host) || shortened(host)))
+        return err_set(err, EINVAL, "'%s': that is no address to dial",
+                       conf->runners_url);
     if (conf->runners_url)
         add_name(o, host);
     if (tls_url(here, host, &port, NULL) < 0)
         return err_set(err, EINVAL, "runners at '%s': expected ADDRESS:PORT",
                        conf->runners);
+    if (shortened(host))
+        return err_set(err, EINVAL, "runners at '%s': expected a whole "
+                       "address, as 127.0.0.1", conf->runners);
     if (anywhere(host) && !conf->runners_url)
         return err_set(err, EINVAL, "runners at '%s': that is no address to "
                        "dial; --runners-url tls://HOST:PORT says which is",
@@ -92,11 +127,24 @@ static int issue(struct outside *o, struct err *err)
         rc = o->tls ? tls_listener_renew(o->tls, cert, key, err)
                     : tls_listener(cert, key, &o->tls, err);
     if (rc == 0)
-        o->next_ms = authority_next(now);
+        o->issued_ms = now;
     if (key)
         explicit_bzero(key, strlen(key));
     free(key);
     free(cert);
+    return rc;
+}
+
+/* Its own certificate is written again here, too, when that is due. */
+static int open_authority(struct control *c, struct err *err)
+{
+    autofree char *dir = mem_printf("%s/tls", c->conf->state_dir);
+    struct outside *o = c->outside;
+    struct authority *before = o->authority;
+    int rc = authority_open(dir, clock_wall_ms(), &o->authority, err);
+
+    if (rc == 0)
+        authority_close(before);
     return rc;
 }
 
@@ -108,9 +156,9 @@ static void on_look(struct watch *w, void *arg)
 
     (void) w;
     o->look = loop_timer(c->loop, LOOK_MS, on_look, c);
-    if (clock_wall_ms() < o->next_ms)
+    if (!authority_due(o->issued_ms, clock_wall_ms()))
         return;
-    if (issue(o, &err) < 0)
+    if (open_authority(c, &err) < 0 || issue(o, &err) < 0)
         log_say(LOG_ERROR, "the certificate that runners see", "error",
                 err.text, NULL);
     else
@@ -122,7 +170,6 @@ static void on_look(struct watch *w, void *arg)
 int outside_open(struct control *c, struct err *err)
 {
     const struct control_conf *conf = c->conf;
-    autofree char *dir = mem_printf("%s/tls", conf->state_dir);
     struct outside *o;
     int rc;
 
@@ -133,7 +180,7 @@ int outside_open(struct control *c, struct err *err)
     o->url = mem_str(conf->runners_url);
     rc = read_names(o, conf, err);
     if (rc == 0)
-        rc = authority_open(dir, clock_wall_ms(), &o->authority, err);
+        rc = open_authority(c, err);
     if (rc == 0)
         rc = issue(o, err);
     if (rc == 0)
@@ -163,6 +210,34 @@ int outside_listen(struct control *c, struct err *err)
     return 0;
 }
 
+static void on_again(struct watch *w, void *arg)
+{
+    struct control *c = arg;
+
+    (void) w;
+    c->outside->again = NULL;
+    outside_again(c);
+}
+
+/* Without a home there is trouble, at whose end this is called again. */
+void outside_again(struct control *c)
+{
+    struct outside *o = c->outside;
+    struct err err = { 0 };
+    int rc;
+
+    if (!o || !c->home)
+        return;
+    watch_remove(take(o->again));
+    rc = outside_listen(c, &err);
+    if (rc < 0 && !o->deaf)
+        log_say(LOG_ERROR, "runners cannot dial in for now", "error", err.text,
+                NULL);
+    o->deaf = rc < 0;
+    if (rc < 0)
+        o->again = loop_timer(c->loop, AGAIN_MS, on_again, c);
+}
+
 void outside_close(struct control *c)
 {
     struct outside *o = take(c->outside);
@@ -170,6 +245,7 @@ void outside_close(struct control *c)
     if (!o)
         return;
     watch_remove(o->look);
+    watch_remove(o->again);
     tls_end_free(o->tls);
     authority_close(o->authority);
     free(o->address);

@@ -10,6 +10,8 @@
 int outside_open(struct control *c, struct err *err);
 /* After each home_open; at the same port each time. */
 int outside_listen(struct control *c, struct err *err);
+/* The same where something runs: what cannot be had is tried again until it can. */
+void outside_again(struct control *c);
 void outside_close(struct control *c);     /* after home_close; repeatable */
 /* What runners are told to dial, and the file of the authority that they trust;
  * NULL where nothing is.

@@ -1,6 +1,7 @@
 #include "control/leases.h"
 
 #include "base/log.h"
+#include "base/map.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,6 +10,22 @@
 /* What runners say: claims, ends, and the hello after which both sides agree
  * again, by the table at the top of leases.c.
  */
+
+/* A block speaks for its own leases; one that does not is told of once. */
+static bool of_another(struct control *c, const char *block,
+                       const struct lease *l)
+{
+    struct heard *t = map_get(c->blocks, block);
+
+    if (!l || leases_over(l) || strcmp(l->block->id, block) == 0)
+        return false;
+    if (t && !t->lied)
+        log_say(LOG_WARN, "a runner speaks of another block's lease", "block",
+                block, "of", l->block->id, NULL);
+    if (t)
+        t->lied = true;
+    return true;
+}
 
 static void on_claim(struct control *c, const char *block,
                      const struct wire_msg *m)
@@ -35,19 +52,46 @@ static void on_claim(struct control *c, const char *block,
         leases_say_short(c, block, WIRE_GRANT, &m->key, m->gen, m->epoch, false);
 }
 
+/* Does this generation of the runner's belong to that lease?  Leases from
+ * before a restore keep the epoch they were planned in, also while they are
+ * being ended after a release; anything else of an older epoch was planned
+ * after the backup was made, for a workload that the world has never heard of.
+ */
+static bool settle_same(const struct control *c, const struct lease *l,
+                        uint64_t epoch)
+{
+    return epoch == world_epoch(c->world) || lease_of_old(l);
+}
+
+/* Is this the end of an attempt that lives?  Should it have been forgotten that
+ * its runner was told of it, it is known again.
+ */
+static bool ends(struct control *c, const struct lease *l,
+                 const struct wire_msg *m)
+{
+    const struct held *h = held_get(c, &m->key);
+
+    if (!l || leases_over(l))
+        return false;
+    if (h && h->gen == m->gen)
+        return h->epoch == m->epoch;
+    if (!settle_same(c, l, m->epoch))
+        return false;
+    (void) held_set(c, &m->key, m->gen, m->epoch);
+    return true;
+}
+
 static void on_ended(struct control *c, const char *block,
                      const struct wire_msg *m)
 {
-    struct held *h = held_get(c, &m->key);
-    struct lease *l = leases_find(c, &m->key, m->gen);
+    const struct lease *l = leases_find(c, &m->key, m->gen);
     struct err err = { 0 };
     struct event e;
     int rc;
 
-    if (staged_ended(c, m))
+    if (of_another(c, block, l) || staged_ended(c, m))
         return;
-    if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
-        leases_over(l)) {
+    if (!ends(c, l, m)) {
         /* Journalled already, or of nobody's: the runner need not keep it. */
         leases_say_short(c, block, WIRE_ACK, &m->key, m->gen, m->epoch, true);
         return;
@@ -81,7 +125,8 @@ static void on_progress(struct control *c, const char *block,
     int rc;
 
     if (!h || h->gen != m->gen || h->epoch != m->epoch || !l ||
-        leases_over(l) || m->key.rank != 0 || m->started_ms <= h->said_ms)
+        leases_over(l) || of_another(c, block, l) || m->key.rank != 0 ||
+        m->started_ms <= h->said_ms)
         return;
     h->said_ms = m->started_ms;
     leases_event(&e, EVENT_PROGRESS, &m->key, m->gen, block);
@@ -121,17 +166,6 @@ static void settle_stranger(struct control *c, const char *block,
         leases_say_short(c, block, WIRE_ACK, &w->key, w->gen, w->epoch, true);
     else
         leases_say(c, block, &stop);
-}
-
-/* Does this generation of the runner's belong to that lease?  Leases from
- * before a restore keep the epoch they were planned in, also while they are
- * being ended after a release; anything else of an older epoch was planned
- * after the backup was made, for a workload that the world has never heard of.
- */
-static bool settle_same(const struct control *c, const struct lease *l,
-                        const struct wire_lease *w)
-{
-    return w->epoch == world_epoch(c->world) || lease_of_old(l);
 }
 
 /* It has its device, and its gate does not know. */
@@ -207,7 +241,7 @@ static void on_hello(struct control *c, const char *block,
         struct lease *l = leases_find(c, &w->key, w->gen);
 
         if (l && !leases_over(l) && strcmp(l->block->id, block) == 0 &&
-            settle_same(c, l, w)) {
+            settle_same(c, l, w->epoch)) {
             held_set(c, &w->key, w->gen, w->epoch)->unstarted =
                 strcmp(w->state, "new") == 0;
             if (w->gate[0])

@@ -239,13 +239,27 @@ static int check_preempting(const struct world *w, const struct event *e,
     return 0;
 }
 
+/* Who reports, if the event says it, has the lease. */
+static int want_reporter(const struct lease *l, const struct event *e,
+                         struct err *err)
+{
+    if (!e->block[0] || strcmp(e->block, l->block->id) == 0)
+        return 0;
+    return err_set(err, EINVAL, "w%" PRIu64 ", task '%s', rank %u: block '%s' "
+                   "has it, not '%s'", e->workload, l->task->spec->name,
+                   l->rank, l->block->id, e->block);
+}
+
 static int check_progress(const struct world *w, const struct event *e,
                           struct err *err)
 {
     struct task *t = NULL;
     int rc = want_task(w, e, &t, err);
 
-    return rc < 0 ? rc : check_report(t, e, err);
+    if (rc == 0)
+        rc = check_report(t, e, err);
+    return rc < 0 || e->rank >= t->ranks
+         ? rc : want_reporter(&t->leases[e->rank], e, err);
 }
 
 static int check_stopping(const struct world *w, const struct event *e,
@@ -329,7 +343,7 @@ static int want_lease(const struct world *w, const struct event *e,
                        "generation %u is over", e->workload, t->spec->name,
                        e->rank, e->gen);
     *ret = &t->leases[e->rank];
-    return 0;
+    return want_reporter(*ret, e, err);
 }
 
 static int check_claimed(const struct world *w, const struct event *e,

@@ -1,9 +1,11 @@
 #include "core/testing.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/tap.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Each rule of the world once: needs, attempts, gangs, aborts, limits, blocks.
@@ -222,6 +224,39 @@ static void test_lost(void)
     sim_wait(&s, 100);
     ok(sim_state(&s, 1, 0) == TASK_STARTING, "but soon, it is tried again");
     close_checked(&s, "lost");
+}
+
+static int report(struct sim *s, enum event_type type, const char *block)
+{
+    struct event e;
+
+    event_init(&e, type);
+    e.workload = 1;
+    e.gen = 1;
+    e.ended_ms = s->now;
+    if (type == EVENT_PROGRESS)
+        e.data = json_pack("{s:f}", "progress", 0.5);
+    (void) snprintf(e.block, sizeof(e.block), "%s", block);
+    return sim_event(s, &e);
+}
+
+/* Who says which block it speaks for, has to be that of the lease. */
+static void test_reporter(void)
+{
+    static const enum event_type types[] = {
+        EVENT_CLAIMED, EVENT_PROGRESS, EVENT_LEASE_ENDED,
+    };
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 4);
+    (void) sim_submit(&s, sim_spec(1));
+    for (size_t i = 0; i < array_size(types); i++) {
+        ok(report(&s, types[i], "a") == -EINVAL, "%s of another block's lease",
+           event_type_name(types[i]));
+        ok(report(&s, types[i], "b") == 0, "and of its own");
+    }
+    close_checked(&s, "reporter");
 }
 
 /* Claimed, lived for that long, lost; then the time until it is planned. */
@@ -703,6 +738,7 @@ int main(void)
     test_done();
     test_retries();
     test_lost();
+    test_reporter();
     test_lost_again();
     test_gang();
     test_abort();

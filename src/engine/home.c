@@ -19,7 +19,8 @@
 
 /* A connection is on the list `conns` until it is cut, then on `dead` until
  * the end of the turn: a callback may cut the very connection whose message it
- * is given, and `gone` is never called from inside a call of the owner's.
+ * is given, and `gone` is never called from inside a call of the owner's.  It is
+ * called before the block's next hello, also when that is of the same turn.
  */
 enum {
     EAGER = 1024 * 1024,               /* queued: write without delay */
@@ -47,9 +48,11 @@ struct conn {
     struct watch *watch, *timer;       /* timer: hello's, then a stall's */
     struct watch *beat;                /* of the network, greeted */
     unsigned silent;                   /* beats since it was heard */
+    bool doubted;                      /* another came since then */
     struct buf in, out;
     bool shaken, network;
     bool greeted, dead, blocked;       /* blocked: the socket took no more */
+    bool left;                         /* `gone` was said */
     bool full;                         /* an order was not taken: say drained */
     char block[48], from[64];
 };
@@ -192,6 +195,12 @@ static void all_written(struct conn *c)
         settle_soon(c->home);
 }
 
+static void heard(struct conn *c)
+{
+    c->silent = 0;
+    c->doubted = false;
+}
+
 /* Write what the socket takes; true when it took something. */
 static bool flush(struct conn *c)
 {
@@ -202,7 +211,7 @@ static bool flush(struct conn *c)
         return false;
     rc = stream_write(&c->stream, &c->out, &took);
     if (c->blocked && took > 0)
-        c->silent = 0;
+        heard(c);
     if (rc < 0)
         conn_cut(c);
     else if (rc == 0)
@@ -242,6 +251,14 @@ static void say_drained(struct home *h)
     }
 }
 
+static void say_gone(struct conn *c)
+{
+    if (!c->greeted || c->left)
+        return;
+    c->left = true;
+    c->home->ops->gone(c->block, c->home->arg);
+}
+
 /* The turn's end: write what was queued, then say who is gone. */
 static void settle(struct watch *w, void *arg)
 {
@@ -259,8 +276,7 @@ static void settle(struct watch *w, void *arg)
         struct conn *c = h->dead;
 
         h->dead = c->next;
-        if (c->greeted)
-            h->ops->gone(c->block, h->arg);
+        say_gone(c);
         conn_free(c);
     }
 }
@@ -297,17 +313,29 @@ static void doubt(struct conn *c)
 {
     struct wire_msg ping = { .kind = WIRE_PING };
 
-    if (!c->network || c->silent >= SILENT_MAX)
+    if (!c->network || c->doubted)
         return;
+    c->doubted = true;
     c->silent = SILENT_MAX;
     beat_after(c, DOUBT_MS);
     (void) home_send(c->home, c->block, &ping, NULL);
+}
+
+/* The one before, if it was cut off in this turn; there is no other. */
+static void say_gone_before(struct home *h, const char *block)
+{
+    for (struct conn *c = h->dead; c; c = c->next)
+        if (c->greeted && !c->left && strcmp(c->block, block) == 0) {
+            say_gone(c);
+            return;
+        }
 }
 
 static void let_in(struct conn *c, const struct wire_msg *m)
 {
     struct home *h = c->home;
 
+    say_gone_before(h, m->block);
     c->greeted = true;
     (void) snprintf(c->block, sizeof c->block, "%s", m->block);
     (void) map_set(h->blocks, c->block, c);
@@ -318,6 +346,30 @@ static void let_in(struct conn *c, const struct wire_msg *m)
         beat_after(c, BEAT_MS);
     }
     h->ops->message(c->block, m, h->arg);
+}
+
+static const char NOT_ITS_TOKEN[] = "no such block, or not its token";
+
+/* Read as a whole, a long message takes many times its length: for those with a
+ * token alone.
+ */
+static bool may_be_long(struct conn *c)
+{
+    struct home *h = c->home;
+    struct err err = { 0 };
+    struct wire_msg m;
+    int rc = stream_head(&c->in, &m, &err);
+    bool good = rc == 0;
+
+    if (rc < 0) {
+        refuse(c, err.text);
+    } else if (rc > 0) {
+        good = m.kind == WIRE_HELLO && h->ops->admit(m.block, m.token, h->arg);
+        wire_clear(&m);
+        if (!good)
+            refuse(c, NOT_ITS_TOKEN);
+    }
+    return good;
 }
 
 static void greet(struct conn *c, const struct wire_msg *m)
@@ -335,7 +387,7 @@ static void greet(struct conn *c, const struct wire_msg *m)
                         WIRE_VERSION);
         refuse(c, text);
     } else if (!h->ops->admit(m->block, m->token, h->arg)) {
-        refuse(c, "no such block, or not its token");
+        refuse(c, NOT_ITS_TOKEN);
     } else if ((other = map_get(h->blocks, m->block))) {
         doubt(other);
         refuse(c, "this block has a runner already");
@@ -370,6 +422,8 @@ static void take_messages(struct conn *c)
     while (!c->dead && rc != 0) {
         struct wire_msg m;
 
+        if (!c->greeted && !may_be_long(c))
+            return;
         rc = stream_next(&c->in, &m, &err);
         if (rc > 0) {
             handle(c, &m);
@@ -424,7 +478,7 @@ static void read_conn(struct conn *c)
     int rc = stream_read(&c->stream, &c->in, &err);
 
     if (rc > 0) {
-        c->silent = 0;
+        heard(c);
         take_messages(c);
     } else if (rc == -EPIPE && !c->network) {
         conn_cut(c);                   /* it only looked whether we are here */

@@ -19,6 +19,7 @@
 /* The owner: writes down what it hears. */
 static struct {
     unsigned hellos, others, gone, drained;
+    unsigned gone_before;          /* the last hello */
     char last[48];
     struct home *home;             /* answer each hello when set */
 } owner;
@@ -40,6 +41,7 @@ static void message(const char *block, const struct wire_msg *m, void *arg)
         return;
     }
     owner.hellos++;
+    owner.gone_before = owner.gone;
     ok(home_send(owner.home, block, &welcome, NULL) == 0,
        "an answer from inside of the callback");
 }
@@ -203,6 +205,34 @@ static void test_reconnect(struct home *h)
     ok(home_connected(h, "other"), "and back, a version ahead");
     (void) close(fd);
     turn();
+}
+
+/* The old connection ends and the new one says hello in one turn: the owner
+ * hears it in that order, and no end after the hello.
+ */
+static void test_swap(struct home *h)
+{
+    static const char text[] =
+        "{\"t\":\"hello\",\"v\":1,\"block\":\"swap\",\"token\":\"right\","
+        "\"pid\":1,\"leases\":[]}";
+    struct buf out = BUF_INIT(4096);
+    int old = dial(), new = dial();
+
+    owner.gone = 0;
+    hello(old, "swap", "right", 1);
+    hears(old, "welcome");
+    frame_add(&out, text, strlen(text));
+    (void) close(old);
+    ok(send(new, out.data, out.len, MSG_NOSIGNAL) == (ssize_t) out.len,
+       "one hangs up, the next says hello");
+    turn();
+    hears(new, "welcome");
+    ok(home_connected(h, "swap") && owner.gone == 1 && owner.gone_before == 1,
+       "the end of the first is said before the hello of the next");
+    (void) close(new);
+    turn();
+    ok(owner.gone == 2, "and that of the next when it is over");
+    buf_free(&out);
 }
 
 enum { BIG = 1024 * 1024 };
@@ -443,6 +473,7 @@ int main(void)
     test_refusals();
     test_talk(h);
     test_reconnect(h);
+    test_swap(h);
     test_full(h);
     test_too_long(h);
     test_slow(h);

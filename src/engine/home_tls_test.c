@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -24,7 +25,7 @@
 enum { TURNS = 2000, MIB = 1024 * 1024 };
 
 static struct {
-    unsigned hellos, others, gone, drained, refused, more;
+    unsigned hellos, others, gone, drained, refused, more, leases;
     char why[256];
 } owner;
 
@@ -53,6 +54,7 @@ static void message(const char *block, const struct wire_msg *m, void *arg)
     (void) arg;
     if (m->kind == WIRE_HELLO) {
         owner.hellos++;
+        owner.leases = m->nleases;
         (void) home_send(home, block, &welcome, NULL);
     } else {
         owner.others++;
@@ -396,6 +398,75 @@ static void test_flood(void)
     ok(left > 15 && left < 23, "%u stay", left);
 }
 
+static size_t allocated;
+
+static void *count_malloc(size_t size)
+{
+    allocated += size;
+    return malloc(size);
+}
+
+/* Of many small things; no memory is taken for them before the token is known
+ * to be right, nor where it is not.
+ */
+static void test_long(void)
+{
+    static const char *const what[] = { "{}", "[]", "0", "\"\"" };
+    static const char *const heads[] = {
+        ("{\"t\":\"hello\",\"v\":1,\"block\":\"far\",\"token\":\"wrong\","
+         "\"pid\":1,\"leases\":["),
+        "{\"x\":[", "[",
+    };
+
+    for (size_t i = 0; i < array_size(heads) * array_size(what); i++) {
+        autofree char *text = mem_new(2 * MIB + 1024);
+        const char *item = what[i % array_size(what)];
+        size_t n = strlen(heads[i / array_size(what)]);
+        struct peer p;
+
+        memcpy(text, heads[i / array_size(what)], n);
+        for (; n < 2 * MIB; n += strlen(item) + 1)
+            (void) snprintf(text + n, 8, "%s,", item);
+        (void) snprintf(text + n, 8, "0]}");
+        forget();
+        p = peer();
+        allocated = 0;
+        say(&p, text);
+        wait_refused(1, i < array_size(what) ? "not its token" : "long hello");
+        ok(allocated < MIB / 8, "for %zu bytes of %s: %zu", n, item, allocated);
+        peer_close(&p);
+    }
+}
+
+/* What a runner with much to tell says, as it says it. */
+static void test_many(void)
+{
+    enum { MANY = 20000 };
+    struct wire_msg m = { .kind = WIRE_HELLO, .v = 1, .block = "far",
+                          .token = "right", .pid = 1, .nleases = MANY };
+    autofree char *text = NULL;
+    json_t *j;
+    struct peer p;
+
+    m.leases = mem_array(MANY, sizeof *m.leases);
+    for (uint32_t i = 0; i < MANY; i++)
+        m.leases[i] = (struct wire_lease) {
+            .key = { 1000000 + i, 7, 11 }, .gen = 3, .epoch = 1700000000000,
+            .state = "running", .gate = "suspended",
+        };
+    j = wire_write(&m);
+    text = json_text(j);
+    json_decref(j);
+    forget();
+    p = peer();
+    say(&p, text);
+    hears(&p, WIRE_WELCOME, "");
+    ok(owner.leases == MANY, "%u leases in %zu bytes", owner.leases,
+       strlen(text));
+    wire_clear(&m);
+    peer_close(&p);
+}
+
 /* Silence: pings, and then the end. */
 static void test_silence(void)
 {
@@ -457,6 +528,29 @@ static void test_doubt(void)
     peer_close(&p);
     ok(home_connected(home, "far"), "and the other one is let in");
     peer_close(&q);
+}
+
+/* One that has been silent for long has no longer to answer than any other. */
+static void test_doubt_late(void)
+{
+    struct peer p, q;
+
+    forget();
+    p = peer();
+    hello(&p, "far", "right");
+    hears(&p, WIRE_WELCOME, "");
+    for (int i = 0; i < 3; i++) {
+        now += 15000;
+        turn();
+    }
+    q = peer();
+    hello(&q, "far", "right");
+    hears(&q, WIRE_ERROR, "runner already");
+    peer_close(&q);
+    now += 6000;
+    turn();
+    ok(!home_connected(home, "far") && owner.gone == 1, "it did not answer");
+    peer_close(&p);
 }
 
 /* As much as the queue takes, while the runner does not read. */
@@ -526,6 +620,7 @@ int main(void)
     struct tls_end *tls = NULL;
 
     ok(mkdtemp(dir) != NULL && loop_open(&loop, NULL) == 0, "set up");
+    json_set_alloc_funcs(count_malloc, free);
     loop_set_clock(loop, fake_now, &now);
     set_up(dir, &a, &tls);
     test_talk();
@@ -534,8 +629,11 @@ int main(void)
     test_late();
     test_crowd();
     test_flood();
+    test_long();
+    test_many();
     test_silence();
     test_doubt();
+    test_doubt_late();
     test_full();
     home_close(home);
     tls_end_free(tls);

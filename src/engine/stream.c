@@ -123,3 +123,15 @@ int stream_next(struct buf *in, struct wire_msg *ret, struct err *err)
     buf_drop(in, len + 4);
     return rc < 0 ? rc : 1;
 }
+
+int stream_head(const struct buf *in, struct wire_msg *ret, struct err *err)
+{
+    const char *body = NULL;
+    size_t len = 0;
+    int rc;
+
+    if (frame_next(in, &body, &len, NULL) <= 0 || len <= STREAM_SHORT)
+        return 0;
+    rc = wire_read_head(body, len, ret, err);
+    return rc < 0 ? rc : 1;
+}

@@ -12,7 +12,7 @@ struct tls;
  * are or through TLS: what home and runner have in common.  When to write and
  * whom to cut off is theirs to say.
  */
-enum { STREAM_READ_SIZE = 64 * 1024 };
+enum { STREAM_READ_SIZE = 64 * 1024, STREAM_SHORT = 16 * 1024 };
 
 /* Both are owned.  With `tls` there is a handshake before anything else. */
 struct stream {
@@ -48,3 +48,8 @@ int stream_read(struct stream *s, struct buf *in, struct err *err);
  * else the stream is beyond use.
  */
 int stream_next(struct buf *in, struct wire_msg *ret, struct err *err);
+/* Of a first message of more than STREAM_SHORT bytes that is there whole: *ret is
+ * a hello without its leases, and `in` is as it was.  1: so it is; 0: it is not
+ * there, or short; else -errno: it is no such hello.
+ */
+int stream_head(const struct buf *in, struct wire_msg *ret, struct err *err);

@@ -33,6 +33,7 @@ enum {
     RULES_MAX = 64, RULE_NAME = 31, RULE_WORD = 15, RULE_TEXT = 511,
     EVIDENCE_MAX = 16,                 /* members, and numbers of one */
     STRAY_WORD = 15, STRAY_KEY = 47,
+    HEAD_MAX = 1024,                   /* bytes of a hello before its leases */
 };
 
 #define AT(member) offsetof(struct wire_msg, member)
@@ -657,6 +658,24 @@ static void write_field(json_t *j, const struct field *f,
             json_put(j, f->name, json_incref(m->strays));
         break;
     }
+}
+
+int wire_read_head(const char *body, size_t len, struct wire_msg *ret,
+                   struct err *err)
+{
+    static const char leases[] = "\"leases\":[";
+    const char *at = memmem(body, len < HEAD_MAX ? len : HEAD_MAX, leases,
+                            strlen(leases));
+    char head[HEAD_MAX + sizeof leases + 2];
+    size_t n;
+
+    if (!at)
+        return err_set(err, EPROTO, "a long hello that does not begin with "
+                       "all but its leases");
+    n = (size_t) (at - body) + strlen(leases);
+    memcpy(head, body, n);
+    memcpy(head + n, "]}", 2);
+    return wire_read(head, n + 2, ret, err);
 }
 
 json_t *wire_write(const struct wire_msg *m)

@@ -16,7 +16,9 @@ struct err;
  *     hello    {v, block, token, pid, leases: [{key, gen, epoch, state,
  *                gate?}]}
  *                 state: "new" (ordered, not started here), "claimed",
- *                 "running", "ended" (report kept)
+ *                 "running", "ended" (report kept).  `leases` comes last: of
+ *                 a hello of more than 16 KiB home looks at what is before it,
+ *                 and at the rest when that has the right token
  *     claim    {key, gen, epoch}            may I start it?  asked once over a
  *                 connection
  *     started  {key, gen, epoch, pid, at}   information; not journalled
@@ -158,6 +160,11 @@ struct wire_msg {
 };
 int wire_read(const char *body, size_t len, struct wire_msg *ret,
               struct err *err);
+/* A hello without its leases, from what stands before them: they are its last
+ * member, as it is written here.  Takes little memory however long it is.
+ */
+int wire_read_head(const char *body, size_t len, struct wire_msg *ret,
+                   struct err *err);
 json_t *wire_write(const struct wire_msg *m);      /* caller owns */
 void wire_clear(struct wire_msg *m);
 /* An error with as much of the text as there is room for; owns nothing. */

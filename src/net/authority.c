@@ -441,7 +441,8 @@ int authority_issue(const struct authority *a, uint64_t now_ms,
     return rc;
 }
 
-uint64_t authority_next(uint64_t now_ms)
+bool authority_due(uint64_t issued_ms, uint64_t now_ms)
 {
-    return now_ms + (uint64_t) RENEW_DAYS * DAY_S * 1000;
+    return now_ms >= issued_ms + (uint64_t) RENEW_DAYS * DAY_S * 1000 ||
+           now_ms + (uint64_t) SKEW_S / 2 * 1000 < issued_ms;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,7 @@ enum { AUTHORITY_NAMES_MAX = 16 };
 int authority_issue(const struct authority *a, uint64_t now_ms,
                     const char *const *names, size_t count, char **ret_cert,
                     char **ret_key, struct err *err);
-/* When to issue the next one, after one issued at now_ms. */
-uint64_t authority_next(uint64_t now_ms);
+/* Is it time for the next one, after one issued at that time?  It is, too, where
+ * the clock has gone back so far that it does not hold yet, or soon does not.
+ */
+bool authority_due(uint64_t issued_ms, uint64_t now_ms);

@@ -2,7 +2,9 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -89,6 +91,7 @@ static int split(const char *address, char *host, size_t size,
 {
     const char *colon = strrchr(address, ':');
     const char *from = address, *to = colon;
+    uint64_t port = 0;
 
     if (colon && *address == '[' && colon > address + 1 && colon[-1] == ']') {
         from++;
@@ -97,6 +100,12 @@ static int split(const char *address, char *host, size_t size,
     if (!colon || to == from || (size_t) (to - from) >= size || !colon[1])
         return err_set(err, EINVAL,
                        "listen '%s': expected ADDRESS:PORT", address);
+    /* getaddrinfo would take any number, and its last 16 bits. */
+    if (!isdigit((unsigned char) colon[1]) ||
+        quantity_count(colon + 1, &port, NULL) < 0 || port > UINT16_MAX)
+        return err_set(err, EINVAL,
+                       "listen '%s': a port is a number from 0 to %d", address,
+                       UINT16_MAX);
     memcpy(host, from, (size_t) (to - from));
     host[to - from] = '\0';
     *ret_port = colon + 1;

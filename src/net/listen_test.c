@@ -71,6 +71,22 @@ static unsigned mode_of(const char *path)
     return lstat(path, &st) < 0 ? 0 : st.st_mode & 07777;
 }
 
+static void test_ports(void)
+{
+    static const char *const bad[] = {
+        "127.0.0.1:65536", "127.0.0.1:65537", "127.0.0.1:4294967297",
+        "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1: 1", "127.0.0.1:1x",
+        "127.0.0.1:http", "127.0.0.1:", "127.0.0.1", ":1",
+    };
+    struct err err = { 0 };
+    int fd = -1;
+
+    for (size_t i = 0; i < array_size(bad); i++)
+        ok(listen_tcp(bad[i], &fd, &err) == -EINVAL && fd < 0, "%s", err.text);
+    ok(listen_tcp("127.0.0.1:0", &fd, &err) == 0, "any port %s", err.text);
+    (void) close(fd);
+}
+
 int main(void)
 {
     char folder[] = "/tmp/weir-listen.XXXXXX", path[64];
@@ -97,6 +113,7 @@ int main(void)
     ok(mkdir(path, 0700) == 0 &&
        listen_unix(path, 0600, &second, &err) == -EEXIST,
        "what is no socket is kept (%s)", err.text);
+    test_ports();
     (void) rmdir(path);
     (void) rmdir(folder);
     return tap_done();

@@ -18,11 +18,15 @@
 
 /* The socket is read and written here and not by OpenSSL, whose own way raises
  * SIGPIPE.  It reads no further than the end of a record, and a read takes all
- * of one: nothing is ever left inside that the loop does not see.
+ * of one: nothing is ever left inside that the loop does not see.  What is left
+ * in the socket the loop comes back for, so that a call takes no longer than for
+ * ONCE_MAX bytes, nor for more than one record that is no data: of those OpenSSL
+ * would by itself (SSL_MODE_AUTO_RETRY) read as many as come.
  */
 enum {
     RECORD_MAX = 16384,
     RECORDS_MAX = 64,                  /* in one read, however small */
+    ONCE_MAX = 256 * 1024,             /* bytes of the socket in one call */
     CERTS_MAX = 64,
 };
 
@@ -36,6 +40,7 @@ struct tls {
     BIO_METHOD *method;
     int fd, os;                        /* os: errno of the socket; 0: none */
     uint64_t came, left;
+    size_t once;                       /* read in this call so far */
     bool ended, must_write, shaken, broken;
     char *name, *from;
     char judged[160];                  /* what is wrong with its certificate */
@@ -63,11 +68,17 @@ static int on_write(BIO *b, const char *p, int len)
 static int on_read(BIO *b, char *p, int len)
 {
     struct tls *t = BIO_get_data(b);
-    ssize_t n = recv(t->fd, p, (size_t) len, MSG_DONTWAIT);
+    ssize_t n;
 
     BIO_clear_retry_flags(b);
+    if (t->once >= ONCE_MAX) {
+        BIO_set_retry_read(b);
+        return -1;
+    }
+    n = recv(t->fd, p, (size_t) len, MSG_DONTWAIT);
     if (n > 0) {
         t->came += (uint64_t) n;
+        t->once += (size_t) n;
         return (int) n;
     }
     if (n == 0) {
@@ -252,6 +263,7 @@ static struct tls_end *end_new(const char *from)
     (void) SSL_CTX_set_mode(e->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                             SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                             SSL_MODE_RELEASE_BUFFERS);
+    (void) SSL_CTX_clear_mode(e->ctx, SSL_MODE_AUTO_RETRY);
     (void) SSL_CTX_set_session_cache_mode(e->ctx, SSL_SESS_CACHE_OFF);
     (void) SSL_CTX_set_num_tickets(e->ctx, 0);
     return e;
@@ -432,6 +444,7 @@ int tls_shake(struct tls *t, struct err *err)
     int rc;
 
     ERR_clear_error();
+    t->once = 0;
     rc = result(t, SSL_do_handshake(t->ssl), err);
     if (rc == 1)
         t->shaken = true;
@@ -445,6 +458,7 @@ int tls_read(struct tls *t, void *p, size_t size, size_t *ret_len,
     int rc = 1;
 
     ERR_clear_error();
+    t->once = 0;
     for (int i = 0; i < RECORDS_MAX && size - done >= RECORD_MAX && rc == 1;
          i++) {
         rc = result(t, SSL_read_ex(t->ssl, (char *) p + done, size - done,
@@ -464,6 +478,7 @@ int tls_write(struct tls *t, const void *p, size_t len, size_t *ret_len)
     int rc;
 
     ERR_clear_error();
+    t->once = 0;
     rc = result(t, SSL_write_ex(t->ssl, p, len, ret_len), NULL);
     t->must_write = must;              /* of reads alone */
     return rc;

@@ -8,6 +8,7 @@
 #include "net/authority.h"
 
 #include <errno.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -113,7 +114,10 @@ static void test_times(const struct authority *a, struct tls_end *from)
     shake(from, old, name);
     ok(p.dial_rc == 1, "changes nothing");
     part();
-    ok(authority_next(now) < now + 90 * DAY_MS, "it is renewed in time");
+    ok(!authority_due(now, now) && !authority_due(now, now - DAY_MS / 4) &&
+       !authority_due(now, now + DAY_MS), "it is kept");
+    ok(authority_due(now, now + 80 * DAY_MS), "and renewed in time");
+    ok(authority_due(now, now - DAY_MS + 1), "also when the clock goes back");
     tls_end_free(old);
     tls_end_free(young);
 }
@@ -244,6 +248,65 @@ static void test_garbage(struct tls_end *from, struct tls_end *to)
     part();
 }
 
+enum { UPDATES = 3000 };
+
+/* What a peer that is OpenSSL itself sends, *p's other end having shaken hands
+ * with it: a new key over and over again, and then a byte.
+ */
+static void send_updates(SSL *ssl)
+{
+    BIO *out = mem_there(BIO_new(BIO_s_mem()));
+    char *bytes = NULL;
+    size_t n = 0;
+    long len;
+
+    SSL_set0_wbio(ssl, out);
+    for (int i = 0; i < UPDATES; i++)
+        n += SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+             SSL_do_handshake(ssl) == 1;
+    ok(n == UPDATES && SSL_write(ssl, "x", 1) == 1, "%zu new keys", n);
+    len = BIO_get_mem_data(out, &bytes);
+    ok(len > UPDATES && send(p.fd[0], bytes, (size_t) len,
+                             MSG_DONTWAIT | MSG_NOSIGNAL) == len,
+       "in %ld bytes", len);
+}
+
+/* Somebody who has only new keys to say does not keep a read busy. */
+static void test_updates(struct tls_end *to)
+{
+    SSL_CTX *ctx = mem_there(SSL_CTX_new(TLS_client_method()));
+    SSL *ssl = mem_there(SSL_new(ctx));
+    size_t n = 0, most = 0, calls = 0;
+    char in[65536];
+    int rc = 0;
+
+    p = (struct pair) { 0 };
+    ok(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                  p.fd) == 0 && SSL_set_fd(ssl, p.fd[0]) == 1 &&
+       tls_open(to, p.fd[1], NULL, &p.listens, NULL) == 0, "a pair");
+    for (int i = 0; i < 10 && p.listen_rc == 0; i++) {
+        p.dial_rc = SSL_connect(ssl);
+        p.listen_rc = tls_shake(p.listens, &p.listen_err);
+    }
+    ok(p.dial_rc == 1 && p.listen_rc == 1, "shaken %s", p.listen_err.text);
+    send_updates(ssl);
+    while (rc == 0 && calls <= UPDATES) {
+        uint64_t before = tls_came(p.listens);
+
+        rc = tls_read(p.listens, in, sizeof in, &n, &p.listen_err);
+        if (tls_came(p.listens) - before > most)
+            most = tls_came(p.listens) - before;
+        calls++;
+    }
+    ok(rc == 1 && n == 1 && in[0] == 'x', "what follows is read %s",
+       p.listen_err.text);
+    ok(most < 1024 && calls >= UPDATES / 10, "in %zu reads of %zu bytes",
+       calls, most);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    part();
+}
+
 static void test_bad_ca(void)
 {
     struct tls_end *e = NULL;
@@ -298,6 +361,7 @@ int main(void)
     test_half();
     test_bytes(from, to);
     test_garbage(from, to);
+    test_updates(to);
     test_bad_ca();
     test_url();
     tls_end_free(from);

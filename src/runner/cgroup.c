@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -115,15 +116,36 @@ static char *own_group(const char *mount, const char *controller)
     return path && access(path, W_OK) == 0 ? take(path) : NULL;
 }
 
+/* Names of blocks and leases have characters that no group may have. */
+static char *group_of(const char *base, const char *name)
+{
+    char *path = mem_printf("%s/%s", base, name);
+
+    for (char *p = path + strlen(base) + 1; *p; p++)
+        if (*p == '/')
+            *p = '.';
+    return path;
+}
+
+static bool make_base(const char *path)
+{
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return true;
+    if (errno != EACCES && errno != EPERM && errno != EROFS)
+        log_say(LOG_WARN, "a group cannot be made, and its limits are weaker",
+                "group", path, "error", strerror(errno), NULL);
+    return false;
+}
+
 /* A group of ours below `parent`, shown to work by making one in it. */
 static char *base_in(const char *parent, const char *name)
 {
-    autofree char *path = mem_printf("%s/%s", parent, name);
+    autofree char *path = group_of(parent, name);
     autofree char *probe = mem_printf("%s/probe", path);
 
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+    if (!make_base(path))
         return NULL;
-    if (mkdir(probe, 0755) < 0 && errno != EEXIST) {
+    if (!make_base(probe)) {
         (void) rmdir(path);
         return NULL;
     }
@@ -216,17 +238,6 @@ void cgroup_close(struct cgroup *c)
         free(bases[i]);
     }
     *c = (struct cgroup) { .limits = "rlimits" };
-}
-
-/* A lease's name has characters that no group may have. */
-static char *group_of(const char *base, const char *lease)
-{
-    char *path = mem_printf("%s/%s", base, lease);
-
-    for (char *p = path + strlen(base) + 1; *p; p++)
-        if (*p == '/')
-            *p = '.';
-    return path;
 }
 
 static int make_group(const char *base, const char *lease, char **ret,

@@ -132,6 +132,7 @@ class Block:
         self.epoch = time.monotonic_ns() % 10**9 + 1   # tells our processes
         self.home = Home(self.dir + "/home")
         self.proc = None
+        self.block = "local"
         self.user = None               # runs as, when not as ourselves
 
     def program(self):
@@ -142,8 +143,8 @@ class Block:
 
     def start(self, accept=True):
         self.proc = subprocess.Popen(
-            [self.program(), "--block", "local", "--home", self.home.path, "--dir",
-             self.state, "--token-file", self.dir + "/token", *self.args],
+            [self.program(), "--block", self.block, "--home", self.home.path,
+             "--dir", self.state, "--token-file", self.dir + "/token", *self.args],
             start_new_session=True, user=self.user, group=self.user)
         return self.home.accept() if accept else None
 
@@ -252,7 +253,7 @@ class Block:
 
     def groups(self):
         """Control groups of this block."""
-        name = f"weir-local-{self.name()}"
+        name = f"weir-{self.block.replace('/', '.')}-{self.name()}"
         return subprocess.run(
             ["find", "/sys/fs/cgroup", "-name", name], text=True,
             capture_output=True, check=False).stdout.split()
@@ -1111,6 +1112,20 @@ def limits(b):
     is_(m["status"], 0, "within its memory")
     b.finish()
     is_([g for g in b.groups() if g not in before], [], "no group is left")
+
+
+@test
+def limits_of_pool(b):
+    """A block of a pool of many has the limits that any other has."""
+    b.start()
+    kind = read(b.state + "/limits").split()[0]
+    count = len(b.groups())
+    b.finish()
+    b.block = "pool/one"
+    b.start()
+    is_((read(b.state + "/limits").split()[0], len(b.groups())),
+        (kind, count), "the same limits, and as many groups")
+    b.finish()
 
 
 @test
