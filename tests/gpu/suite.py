@@ -114,25 +114,6 @@ def ranks(tap, n):
 
 
 @test
-def turns(tap, n):
-    """Two whose memory together is more than the device has take turns."""
-    whole = n.gpud.ask(t="inventory")["devices"][0]["memory_bytes"]
-    sizes = [int(part * whole / GIB) for part in (0.25, 0.8)]
-    # The host has memory for the state of the one that leaves, not of both.
-    wids = [n.submit("train", STEPS, sizes[0], memory=f"{sizes[0] + 8}Gi")]
-    n.hears(wids[0], "step")
-    wids.append(n.submit("train", STEPS, sizes[1]))
-    tap.ok(True, f"{sizes[0]} GiB suspended in {n.suspend(wids[0]):.1f} s")
-    n.hears(wids[1], "step")
-    n.asks(wids[0], "resume")
-    for wid in wids:
-        outcome, said = n.result(wid)
-        tap.ok(outcome == "succeeded" and said[0][0] == n.solo[0][0],
-               f"{sum(sizes)} GiB of {whole / GIB:.0f}: as alone", outcome,
-               said, *n.log(wid).splitlines()[-5:])
-
-
-@test
 def slices(tap, n):
     """Two that want the whole device take turns by themselves."""
     head = {"weir": 1, "kind": "policy"}
@@ -152,6 +133,25 @@ def slices(tap, n):
     tap.equal([n.weir.client.wait(w)["outcome"] for w in wids],
               ["succeeded"] * 2, "and both go on to their ends")
     n.weir.client.need("PUT", "/v1/policy", head)
+
+
+@test
+def turns(tap, n):
+    """Two whose memory together is more than the device has take turns."""
+    whole = n.gpud.ask(t="inventory")["devices"][0]["memory_bytes"]
+    sizes = [int(part * whole / GIB) for part in (0.25, 0.8)]
+    # The host has memory for the state of the one that leaves, not of both.
+    wids = [n.submit("train", STEPS, sizes[0], memory=f"{sizes[0] + 8}Gi")]
+    n.hears(wids[0], "step")
+    wids.append(n.submit("train", STEPS, sizes[1]))
+    tap.ok(True, f"{sizes[0]} GiB suspended in {n.suspend(wids[0]):.1f} s")
+    n.hears(wids[1], "step")
+    n.asks(wids[0], "resume")
+    for wid in wids:
+        outcome, said = n.result(wid)
+        tap.ok(outcome == "succeeded" and said[0][0] == n.solo[0][0],
+               f"{sum(sizes)} GiB of {whole / GIB:.0f}: as alone", outcome,
+               said, *n.log(wid).splitlines()[-5:])
 
 
 @test
