@@ -86,6 +86,7 @@ static void add_node(struct whatif *w, const char *pool, const json_t *node,
     }
     n = plan_node_add(w->plan, &spec, NULL);
     if (json_get_bool(node, "drained", false) ||
+        json_get_bool(node, "shut", false) ||
         !json_get_bool(node, "up", true))
         plan_node_open(w->plan, n, false);
     (void) map_set(w->nodes, name, n);
@@ -105,6 +106,7 @@ static void add_more(struct whatif *w, const char *pool, const json_t *node)
         fresh = json_copy((json_t *) (uintptr_t) node);
         json_put(fresh, "drained", json_false());
         json_put(fresh, "up", json_true());
+        json_put(fresh, "shut", json_false());
         for (uint32_t k = 1; k <= row->count; k++) {
             autofree char *more = mem_printf("%s+%u.%u", name, i, k);
 
@@ -141,22 +143,35 @@ static int check_nodes(const struct whatif *w, struct err *err)
     return 0;
 }
 
+/* A pool that is drained has nothing for who waits. */
+static void build_pool(struct whatif *w, const json_t *pool)
+{
+    const char *name = json_get_str(pool, "name", "");
+    bool drained = json_get_bool(pool, "drained", false);
+    json_t *node;
+    size_t i;
+
+    json_array_foreach(json_object_get(pool, "nodes"), i, node) {
+        const char *own = json_get_str(node, "name", "");
+        autojson json_t *as = json_copy(node);
+
+        if (drained)
+            json_put(as, "drained", json_true());
+        if (!is_without(w, own))
+            add_node(w, name, as, own);
+        add_more(w, name, node);
+    }
+}
+
+/* Nothing starts where it is only looked at. */
 static void build_nodes(struct whatif *w)
 {
-    json_t *pool, *node;
-    size_t i, k;
+    json_t *pool;
+    size_t i;
 
-    json_array_foreach(json_object_get(w->state->pools, "items"), i, pool) {
-        const char *name = json_get_str(pool, "name", "");
-
-        json_array_foreach(json_object_get(pool, "nodes"), k, node) {
-            const char *own = json_get_str(node, "name", "");
-
-            if (!is_without(w, own))
-                add_node(w, name, node, own);
-            add_more(w, name, node);
-        }
-    }
+    json_array_foreach(json_object_get(w->state->pools, "items"), i, pool)
+        if (!json_get_bool(pool, "observe", false))
+            build_pool(w, pool);
 }
 
 /* ---- tenants ---- */

@@ -208,8 +208,37 @@ static void test_large(void)
     whatif_free(&s);
 }
 
+/* What waits starts on a node more, unless its pool takes nothing. */
+static void test_pools(void)
+{
+    static const char *const closed[] = { NULL, "observe", "drained" };
+
+    for (size_t k = 0; k < 3; k++) {
+        autojson json_t *all = NULL;
+        struct whatif_state s;
+        json_t *items, *pool;
+        bool now;
+
+        make_state(&s);
+        items = json_object_get(s.pools, "items");
+        pool = json_deep_copy(json_array_get(items, 0));
+        json_put_str(pool, "name", "other");
+        json_put_str(json_array_get(json_object_get(pool, "nodes"), 0), "name",
+                     "other");
+        if (closed[k])
+            json_put_bool(pool, closed[k], true);
+        (void) json_array_append_new(items, pool);
+        now = whatif_play(&s, NULL, &all, &err) == 0 &&
+              json_get_u64(json_object_get(all, "w2"), "start", 0) == NOW_MS;
+        ok(now == !closed[k], "another pool%s%s: %s", k ? ", " : "",
+           k ? closed[k] : "", now ? "it starts now" : "it waits");
+        whatif_free(&s);
+    }
+}
+
 int main(void)
 {
+    test_pools();
     test_refused();
     test_played();
     test_large();
