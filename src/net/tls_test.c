@@ -277,7 +277,7 @@ static void test_updates(struct tls_end *to)
     SSL_CTX *ctx = mem_there(SSL_CTX_new(TLS_client_method()));
     SSL *ssl = mem_there(SSL_new(ctx));
     size_t n = 0, most = 0, calls = 0;
-    char in[65536];
+    char in[65536] = { 0 };
     int rc = 0;
 
     p = (struct pair) { 0 };
