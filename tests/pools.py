@@ -38,7 +38,7 @@ def up(weir, name, nodes=1):
 
 def job(weir, name, model, run="true"):
     r = weir.client.submit({"weir": 1, "kind": "job", "name": name,
-                            "cpus": 0.01, "memory": "16Mi", "run": run,
+                            "cpus": 0.01, "memory": "64Mi", "run": run,
                             "gpus": 1, "gpu": {"model": model}})
     if r.status != 201:
         raise RuntimeError(f"submit: {r}")
@@ -105,6 +105,11 @@ def beside(tap):
                    for w, where in runs), "each task ran once, where it could")
         tap.ok({at[w][0] for w, where in runs if where == "b/"} ==
                {"b/b-1", "b/b-2"}, "on both nodes")
+        ends = [weir.client.tasks(w)[0] for w, _ in runs]
+        tap.none([(t, weir.client.get(f"/v1/workloads/{t['workload']}/tasks/"
+                                      f"{t['task']}/log").body)
+                  for t in ends if t["outcome"] != "succeeded"],
+                 "and ended well")
         with open(mark, encoding="utf-8") as f:
             tap.equal(len(f.readlines()), 4, "as processes, too")
         weir.client.need("DELETE", "/v1/pools/a", want=204)

@@ -264,9 +264,15 @@ static int limit(const char *group, const char *file, uint64_t value,
 static int set_memory(const struct cgroup *c, const char *group,
                       uint64_t bytes, struct err *err)
 {
-    int rc = limit(group, c->unified ? "memory.max" : "memory.limit_in_bytes",
-                   bytes, err);
+    int rc;
 
+    /* A group of that name that was left here may have a lower one, which the
+     * other must not pass.
+     */
+    if (!c->unified)
+        (void) put(group, "memory.memsw.limit_in_bytes", "-1");
+    rc = limit(group, c->unified ? "memory.max" : "memory.limit_in_bytes",
+               bytes, err);
     /* Swap would let it grow past the limit; not every kernel counts it. */
     if (rc == 0 && c->unified)
         (void) put(group, "memory.swap.max", "0");
