@@ -1,5 +1,8 @@
 #pragma once
 
+#include "core/spec.h"
+#include "engine/wire.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +40,22 @@ struct engine_conf {
     const char *runners_ca;
 };
 
+/* A lease that has a runner of its own, where `apart` says that all have. */
+struct engine_lease {
+    const char *runner;                /* its name (runner_name_print), and ... */
+    const char *token;                 /* ... what home admits it by */
+    const char *block;
+    struct lease_key key;
+    uint32_t gen;
+    uint64_t epoch;
+    bool begun;                        /* its task may have been started: what
+                                        * is not there is not made again */
+    const char *task, *tenant;         /* names, for whoever looks at it there */
+    const char *image;                 /* NULL: the engine's own choice */
+    uint64_t cpus_milli, memory;       /* memory 0: no limit */
+    uint32_t gpus;                     /* whole devices */
+};
+
 struct engine_events {
     /* A block is there (again): its id, its token, and its inventory in the
      * form of the event block.up: {pool, engine, node, cpus_milli, memory,
@@ -52,6 +71,12 @@ struct engine_events {
      */
     void (*state)(bool reachable, const char *why, void *arg);
     void (*trouble)(const char *text, void *arg);  /* for the log */
+    /* Of an engine that is apart: nothing of this lease runs there, and what
+     * was asked for will not come.  Why, in one sentence, and as a cause.  For
+     * what `stop` was said of, or was never started, it is not told.
+     */
+    void (*lease_over)(const char *runner, enum spec_cause cause, int status,
+                       const char *why, void *arg);
 };
 
 /* `start` is later than asked when older bytes are gone. */
@@ -68,6 +93,8 @@ struct engine_ops {
                                         * for a pool that is added */
     bool observed;                     /* nothing can be got there yet: for
                                         * pools that are only looked at */
+    bool apart;                        /* each lease has a runner of its own,
+                                        * which `start` makes come */
     /* Makes the conf sense?  Its words alone, nothing behind them is asked: no
      * file, no net.  -EINVAL, with a text that names the key.
      */
@@ -94,6 +121,18 @@ struct engine_ops {
      * once home does not know it any more.
      */
     int (*give)(struct engine *e, const char *block, struct err *err);
+    /* Of engines that are apart, else never called.  Make the runner of this
+     * lease come; it dials home and is ordered there.  Repeatable: who is there
+     * already is the same one, and after a start of the control plane it is
+     * asked for every lease that is not over.  What cannot be is told by
+     * lease_over.
+     */
+    int (*start)(struct engine *e, const struct engine_lease *l,
+                 struct err *err);
+    /* Nothing of it is wanted any more, once it has had the time to end by
+     * itself; repeatable.
+     */
+    int (*stop)(struct engine *e, const char *runner, struct err *err);
     /* Blocks of ours that exist there, as after a crash: JSON array of ids. */
     json_t *(*find)(struct engine *e);
     /* Bytes of a lease's log from `offset` on; also of leases and blocks that
@@ -115,6 +154,11 @@ struct engine {
 extern const struct engine_ops engine_local;
 extern const struct engine_ops engine_fake;
 extern const struct engine_ops engine_kubernetes;
+
+/* `start` and `stop` of engines that are not apart. */
+int engine_no_start(struct engine *e, const struct engine_lease *l,
+                    struct err *err);
+int engine_no_stop(struct engine *e, const char *runner, struct err *err);
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

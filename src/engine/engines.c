@@ -64,3 +64,16 @@ int engine_conf_keys(const json_t *conf, const char *const *known,
     }
     return 0;
 }
+
+int engine_no_start(struct engine *e, const struct engine_lease *l,
+                    struct err *err)
+{
+    return err_set(err, ENOTSUP, "%s: %s has no runner of its own",
+                   l->runner, e->ops->name);
+}
+
+int engine_no_stop(struct engine *e, const char *runner, struct err *err)
+{
+    return err_set(err, ENOTSUP, "%s: %s has no runner of its own", runner,
+                   e->ops->name);
+}

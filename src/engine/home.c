@@ -54,7 +54,8 @@ struct conn {
     bool greeted, dead, blocked;       /* blocked: the socket took no more */
     bool left;                         /* `gone` was said */
     bool full;                         /* an order was not taken: say drained */
-    char block[48], from[64];
+    char block[RUNNER_NAME_SIZE];      /* the runner's name */
+    char from[64];
 };
 
 struct door {

@@ -16,7 +16,7 @@
  * kind of message has.  Reading, writing and clearing walk them, so that a
  * member cannot be written and then not be read.
  */
-enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, PLACE, STRING, LEASES,
+enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, RUNNER, STRING, LEASES,
             TASK, SAID, SAMPLE, HEALTH, STRAYS };
 
 struct field {
@@ -43,7 +43,7 @@ enum {
     X(GEN, "gen", U32, AT(gen), 0, UINT32_MAX) \
     X(EPOCH, "epoch", U64, AT(epoch), 0, INT64_MAX) \
     X(V, "v", U32, AT(v), 0, UINT32_MAX) \
-    X(BLOCK, "block", PLACE, AT(block), ROOM(block)) \
+    X(BLOCK, "block", RUNNER, AT(block), ROOM(block)) \
     X(TOKEN, "token", TEXT, AT(token), ROOM(token)) \
     X(PID, "pid", I64, AT(pid), 0, INT32_MAX) \
     X(LEASES_, "leases", LEASES, AT(leases), 0, 0) \
@@ -181,6 +181,74 @@ int lease_key_parse(const char *s, struct lease_key *ret, struct err *err)
     return 0;
 }
 
+/* Names become parts of paths and log lines: a small alphabet, not empty, no
+ * dot in front.
+ */
+static bool name_valid(const char *s, size_t n)
+{
+    if (!isalnum((unsigned char) *s))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char) s[i]) && !strchr("._-", s[i]))
+            return false;
+    return true;
+}
+
+/* A name, or two with a slash between: a block of a pool of many. */
+static bool place_valid(const char *s)
+{
+    size_t n = strcspn(s, "/");
+
+    return name_valid(s, n) &&
+           (!s[n] || name_valid(s + n + 1, strlen(s + n + 1)));
+}
+
+static int name_no_runner(const char *s, struct err *err)
+{
+    return err_set(err, EPROTO, "'%.80s' is no name of a runner; expected a "
+                   "block, or BLOCK#w12/3.0#2@1", s);
+}
+
+void runner_name_print(const struct runner_name *n, char *buf, size_t size)
+{
+    char key[48] = "";
+    int len;
+
+    if (n->alone)
+        lease_key_print(&n->key, key, sizeof key);
+    len = n->alone ? snprintf(buf, size, "%s#%s#%" PRIu32 "@%" PRIu64,
+                              n->block, key, n->gen, n->epoch)
+                   : snprintf(buf, size, "%s", n->block);
+    assert(len > 0 && (size_t) len < size);
+}
+
+int runner_name_parse(const char *s, struct runner_name *ret, struct err *err)
+{
+    struct runner_name n = { .alone = strchr(s, '#') != NULL };
+    size_t block = strcspn(s, "#"), key = 0;
+    char text[48];
+    uint64_t gen = 0;
+    const char *p;
+
+    if (block >= sizeof n.block)
+        return name_no_runner(s, err);
+    memcpy(n.block, s, block);
+    if (!place_valid(n.block))
+        return name_no_runner(s, err);
+    if (n.alone) {
+        key = strcspn(s + block + 1, "#");
+        p = s + block + 1 + key;
+        (void) snprintf(text, sizeof text, "%.*s", (int) key, s + block + 1);
+        if (key >= sizeof text || lease_key_parse(text, &n.key, NULL) < 0 ||
+            *p++ != '#' || !number(&p, UINT32_MAX, &gen) || *p++ != '@' ||
+            !number(&p, INT64_MAX, &n.epoch) || *p)
+            return name_no_runner(s, err);
+        n.gen = (uint32_t) gen;
+    }
+    *ret = n;
+    return 0;
+}
+
 static int wrong(const char *kind, const struct field *f, const char *want,
                  struct err *err)
 {
@@ -207,32 +275,11 @@ static int read_number(const char *kind, const struct field *f,
     return 0;
 }
 
-/* Names become parts of paths and log lines: a small alphabet, not empty, no
- * dot in front.
- */
-static bool name_valid(const char *s, size_t n)
-{
-    if (!isalnum((unsigned char) *s))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char) s[i]) && !strchr("._-", s[i]))
-            return false;
-    return true;
-}
-
-/* A name, or two with a slash between: a block of a pool of many. */
-static bool place_valid(const char *s)
-{
-    size_t n = strcspn(s, "/");
-
-    return name_valid(s, n) &&
-           (!s[n] || name_valid(s + n + 1, strlen(s + n + 1)));
-}
-
 static int read_text(const char *kind, const struct field *f, const json_t *v,
                      void *at, struct err *err)
 {
     const char *s = json_string_value(v);
+    struct runner_name runner;
 
     if (!s)
         return wrong(kind, f, "a text", err);
@@ -241,10 +288,11 @@ static int read_text(const char *kind, const struct field *f, const json_t *v,
         return err_set(err, EPROTO,
                        "%s: '%s' must be shorter than %" PRId64
                        " bytes and without NUL", kind, f->name, f->max);
-    if (f->type == NAME ? !name_valid(s, strlen(s)) :
-        f->type == PLACE && !place_valid(s))
+    if (f->type == NAME && !name_valid(s, strlen(s)))
         return wrong(kind, f, "a name of letters, digits, '.', '_', '-'",
                      err);
+    if (f->type == RUNNER && runner_name_parse(s, &runner, err) < 0)
+        return err_prefix(err, -EPROTO, "%s: '%s'", kind, f->name);
     if (f->type == STRING)
         *(char **) at = mem_str(s);
     else
@@ -491,7 +539,7 @@ static int read_field(const struct field *f, const json_t *v,
         return 0;
     case TEXT:
     case NAME:
-    case PLACE:
+    case RUNNER:
     case STRING:
         return read_text(kind, f, v, at, err);
     case LEASES:
@@ -632,7 +680,7 @@ static void write_field(json_t *j, const struct field *f,
         break;
     case TEXT:
     case NAME:
-    case PLACE:
+    case RUNNER:
     case STRING:
         text = f->type == STRING ? *(char *const *) at : at;
         if (!may || (text && *text))

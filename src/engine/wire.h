@@ -13,8 +13,10 @@ struct err;
  * the version is in hello and welcome.
  *
  *   runner -> home
- *     hello    {v, block, token, pid, leases: [{key, gen, epoch, state,
+ *     hello    {v, block, token, pid, address?, leases: [{key, gen, epoch, state,
  *                gate?}]}
+ *                 block: the runner's name, see runner_name; address: where
+ *                 others reach its tasks, if that is another than home's;
  *                 state: "new" (ordered, not started here), "claimed",
  *                 "running", "ended" (report kept).  `leases` comes last: of
  *                 a hello of more than 16 KiB home looks at what is before it,
@@ -118,6 +120,20 @@ struct lease_key {
 void lease_key_print(const struct lease_key *k, char *buf, size_t size);
 int lease_key_parse(const char *s, struct lease_key *ret, struct err *err);
 
+/* A runner is called as its block, or, where it has one lease alone, after both:
+ * "lab/n1#w12/3.0#2@1", with the lease's generation and epoch.
+ */
+struct runner_name {
+    char block[48];
+    bool alone;                        /* it has this lease and no other: */
+    struct lease_key key;
+    uint32_t gen;
+    uint64_t epoch;
+};
+enum { RUNNER_NAME_SIZE = 160 };
+void runner_name_print(const struct runner_name *n, char *buf, size_t size);
+int runner_name_parse(const char *s, struct runner_name *ret, struct err *err);
+
 /* One message, read and checked: every member has its type and range, texts
  * their limits.
  */
@@ -134,7 +150,8 @@ struct wire_msg {
     uint32_t gen;
     uint64_t epoch;
     uint32_t v;
-    char block[48], token[65];
+    char block[RUNNER_NAME_SIZE];      /* the runner's name */
+    char token[65];
     int64_t pid;
     struct wire_lease *leases;         /* owned */
     uint32_t nleases;

@@ -233,11 +233,46 @@ static void test_keys(void)
        "the longest key fits");
 }
 
+static void test_runners(void)
+{
+    static const char *const not_one[] = {
+        "", "#w1/2.3#1@1", "a#", "a#w1/2.3", "a#w1/2.3#1", "a#w1/2.3#1@",
+        "a#w1/2.3#1@1 ", "a#w1/2#1@1", "a#w1/2.3#01@1", "a#w1/2.3#1@1#",
+        "a/b/c", "../a", "a b", "a#w1/2.3#4294967296@1",
+        "123456789012345678901234567890123456789012345678",
+    };
+    static const char *const right[] = {
+        "local", "lab/n1", "lab/n1.example.org", "lab/n1#w12/3.0#2@1",
+        "lab#w0/0.0#0@0",
+        "12345678901234567890123456789012345678901234567#"
+        "w9223372036854775807/4294967295.4294967295#4294967295@"
+        "9223372036854775807",
+    };
+    struct runner_name n = { .gen = 77 };
+    char text[RUNNER_NAME_SIZE];
+
+    for (size_t i = 0; i < array_size(not_one); i++)
+        ok(runner_name_parse(not_one[i], &n, NULL) == -EPROTO && n.gen == 77,
+           "no runner: '%s'", not_one[i]);
+    for (size_t i = 0; i < array_size(right); i++) {
+        int rc = runner_name_parse(right[i], &n, NULL);
+
+        if (rc == 0)
+            runner_name_print(&n, text, sizeof text);
+        ok(rc == 0 && strcmp(text, right[i]) == 0, "a runner: '%s'", right[i]);
+    }
+    ok(runner_name_parse("lab/n1#w12/3.0#2@1", &n, NULL) == 0 && n.alone &&
+       strcmp(n.block, "lab/n1") == 0 && n.key.workload == 12 &&
+       n.key.task == 3 && n.key.rank == 0 && n.gen == 2 && n.epoch == 1,
+       "what it is of");
+}
+
 int main(void)
 {
     test_good();
     test_bad();
     test_newer();
     test_keys();
+    test_runners();
     return tap_done();
 }
