@@ -38,6 +38,10 @@ struct engine_conf {
      */
     const char *runners_url;           /* "tls://HOST:PORT" */
     const char *runners_ca;
+    /* What is made elsewhere bears this name of the control plane's state: 16
+     * letters and digits, never another.  NULL: it has none.
+     */
+    const char *instance;
 };
 
 /* A lease that has a runner of its own, where `apart` says that all have. */
@@ -54,6 +58,16 @@ struct engine_lease {
     const char *image;                 /* NULL: the engine's own choice */
     uint64_t cpus_milli, memory;       /* memory 0: no limit */
     uint32_t gpus;                     /* whole devices */
+    uint32_t uid, gid;                 /* whose task it is */
+};
+
+/* Bytes of a lease's log. */
+struct engine_output {
+    struct lease_key key;
+    uint32_t gen;
+    uint64_t epoch, offset;
+    const void *bytes;
+    size_t len;
 };
 
 struct engine_events {
@@ -133,6 +147,13 @@ struct engine_ops {
      * itself; repeatable.
      */
     int (*stop)(struct engine *e, const char *runner, struct err *err);
+    /* Of engines that are apart, else never called: what the runner of a lease
+     * says that its task has printed, from that offset on, told again perhaps.
+     * It is kept, as much of it as log_bytes says, and given by `log`.
+     * *ret_end: all before is there, and need not be told again.
+     */
+    int (*output)(struct engine *e, const struct engine_output *o,
+                  uint64_t *ret_end, struct err *err);
     /* Blocks of ours that exist there, as after a crash: JSON array of ids. */
     json_t *(*find)(struct engine *e);
     /* Bytes of a lease's log from `offset` on; also of leases and blocks that
@@ -155,10 +176,12 @@ extern const struct engine_ops engine_local;
 extern const struct engine_ops engine_fake;
 extern const struct engine_ops engine_kubernetes;
 
-/* `start` and `stop` of engines that are not apart. */
+/* `start`, `stop` and `output` of engines that are not apart. */
 int engine_no_start(struct engine *e, const struct engine_lease *l,
                     struct err *err);
 int engine_no_stop(struct engine *e, const char *runner, struct err *err);
+int engine_no_output(struct engine *e, const struct engine_output *o,
+                     uint64_t *ret_end, struct err *err);
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

@@ -77,3 +77,14 @@ int engine_no_stop(struct engine *e, const char *runner, struct err *err)
     return err_set(err, ENOTSUP, "%s: %s has no runner of its own", runner,
                    e->ops->name);
 }
+
+int engine_no_output(struct engine *e, const struct engine_output *o,
+                     uint64_t *ret_end, struct err *err)
+{
+    char key[48];
+
+    (void) ret_end;
+    lease_key_print(&o->key, key, sizeof key);
+    return err_set(err, ENOTSUP, "%s: %s has no runner of its own", key,
+                   e->ops->name);
+}

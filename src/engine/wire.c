@@ -1,5 +1,6 @@
 #include "engine/wire.h"
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/frame.h"
 #include "base/json.h"
@@ -17,7 +18,7 @@
  * member cannot be written and then not be read.
  */
 enum type { KEY, U32, U64, I64, INT, BOOL, TEXT, NAME, RUNNER, STRING, LEASES,
-            TASK, SAID, SAMPLE, HEALTH, STRAYS };
+            TASK, SAID, SAMPLE, HEALTH, STRAYS, BYTES };
 
 struct field {
     const char *name;
@@ -46,6 +47,7 @@ enum {
     X(BLOCK, "block", RUNNER, AT(block), ROOM(block)) \
     X(TOKEN, "token", TEXT, AT(token), ROOM(token)) \
     X(PID, "pid", I64, AT(pid), 0, INT32_MAX) \
+    X(ADDRESS, "address", TEXT, AT(address), ROOM(address)) \
     X(LEASES_, "leases", LEASES, AT(leases), 0, 0) \
     X(OK, "ok", BOOL, AT(ok), 0, 0) \
     X(FORCE, "force", BOOL, AT(force), 0, 0) \
@@ -76,7 +78,9 @@ enum {
     X(SAID_, "said", SAID, AT(said), 0, 0) \
     X(SAMPLE_, "sample", SAMPLE, AT(sample), 0, 0) \
     X(HEALTH_, "health", HEALTH, AT(health), 0, 0) \
-    X(STRAYS_, "strays", STRAYS, AT(strays), 0, 0)
+    X(STRAYS_, "strays", STRAYS, AT(strays), 0, 0) \
+    X(OFFSET, "offset", U64, AT(offset), 0, INT64_MAX) \
+    X(DATA, "data", BYTES, AT(bytes), 0, 0)
 
 enum {
 #define X(id, ...) N_##id,
@@ -104,6 +108,7 @@ static const struct {
 #undef X
     [WIRE_HELLO].must = BIT(V) | BIT(BLOCK) | BIT(TOKEN) | BIT(PID) |
                         BIT(LEASES_),
+    [WIRE_HELLO].may = BIT(ADDRESS),
     [WIRE_CLAIM].must = LEASE,
     [WIRE_STARTED].must = LEASE | BIT(PID) | BIT(STARTED_AT),
     [WIRE_PROGRESS].must = LEASE | BIT(STARTED_AT) | BIT(SAID_),
@@ -123,6 +128,8 @@ static const struct {
     [WIRE_TELEMETRY].must = BIT(STARTED_AT) | BIT(SAMPLE_),
     [WIRE_TELEMETRY].may = BIT(STRAYS_),
     [WIRE_HEALTH].must = BIT(STARTED_AT) | BIT(HEALTH_),
+    [WIRE_OUTPUT].must = LEASE | BIT(OFFSET) | BIT(DATA),
+    [WIRE_HEARD].must = LEASE | BIT(OFFSET),
     [WIRE_WELCOME].must = BIT(V) | BIT(EPOCH),
     [WIRE_ORDER].must = LEASE | BIT(TASK_),
     [WIRE_GRANT].must = LEASE | BIT(OK),
@@ -518,6 +525,18 @@ static int read_said(const char *kind, const struct field *f, const json_t *v,
     return 0;
 }
 
+static int read_bytes(const char *kind, const struct field *f, const json_t *v,
+                      struct wire_msg *m, struct err *err)
+{
+    size_t len = json_string_length(v);
+    int rc = 0;
+
+    if (!json_is_string(v) || len > WIRE_OUTPUT_MAX / 3 * 4 + 4)
+        return wrong(kind, f, "a text in base64 of at most 256 KiB", err);
+    rc = base64_decode(json_string_value(v), len, &m->bytes, &m->nbytes, err);
+    return rc < 0 ? err_prefix(err, -EPROTO, "%s: '%s'", kind, f->name) : 0;
+}
+
 static int read_field(const struct field *f, const json_t *v,
                       struct wire_msg *m, struct err *err)
 {
@@ -557,6 +576,8 @@ static int read_field(const struct field *f, const json_t *v,
         return read_health(kind, f, v, at, err);
     case STRAYS:
         return read_strays(kind, f, v, at, err);
+    case BYTES:
+        return read_bytes(kind, f, v, m, err);
     }
     assert(!"a field without a type");
     return -EPROTO;
@@ -656,6 +677,13 @@ static int64_t field_number(const struct field *f, const void *at)
     return *(const int *) at;
 }
 
+static json_t *write_bytes(const struct wire_msg *m)
+{
+    autofree char *text = base64_encode(m->bytes, m->nbytes);
+
+    return json_string(text);
+}
+
 /* A member that need not be there and says nothing is left out. */
 static void write_field(json_t *j, const struct field *f,
                         const struct wire_msg *m, bool may)
@@ -704,6 +732,9 @@ static void write_field(json_t *j, const struct field *f,
     case STRAYS:
         if (m->strays)
             json_put(j, f->name, json_incref(m->strays));
+        break;
+    case BYTES:
+        json_put(j, f->name, write_bytes(m));
         break;
     }
 }
@@ -754,6 +785,7 @@ void wire_clear(struct wire_msg *m)
     free(m->leases);
     free(m->command);
     free(m->devices);
+    free(m->bytes);
     json_decref(m->sample);
     json_decref(m->health);
     json_decref(m->strays);

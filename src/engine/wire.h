@@ -52,6 +52,11 @@ struct err;
  *                 welcome and now and then
  *     ended    {key, gen, epoch, cause, status, started, ended, cpu_ms, rss}
  *                 kept on disk and sent again until acknowledged
+ *     output   {key, gen, epoch, offset, data}
+ *                 what a task has printed, from that byte of its log on, in
+ *                 base64: of runners whose logs nobody else can read.  All of
+ *                 it before its end is told; kept until `heard`, and told
+ *                 again from there after a welcome
  *     pong     {}
  *   home -> runner
  *     welcome  {v, epoch}
@@ -80,6 +85,8 @@ struct err;
  *                 may go, the log stays
  *     drop     {key}                        forget key's logs for good
  *                 (retention)
+ *     heard    {key, gen, epoch, offset}    of its log home has all before that
+ *                 byte
  *     ping     {}
  *     quit     {}                           end when nothing runs
  *
@@ -94,6 +101,7 @@ struct err;
  */
 enum {
     WIRE_VERSION = 1,
+    WIRE_OUTPUT_MAX = 256 * 1024,      /* bytes of one output */
     WIRE_STRAYS = 64,                  /* in one telemetry */
     WIRE_COMM = 15,                    /* bytes of a process' name */
 };
@@ -101,6 +109,7 @@ enum {
 #define WIRE_KINDS(X) \
     X(HELLO, "hello") X(CLAIM, "claim") X(STARTED, "started") \
     X(PROGRESS, "progress") X(ACTIVITY, "activity") X(MOVED, "moved") \
+    X(OUTPUT, "output") X(HEARD, "heard") \
     X(TELEMETRY, "telemetry") X(HEALTH, "health") X(ENDED, "ended") \
     X(PONG, "pong") X(WELCOME, "welcome") \
     X(ORDER, "order") X(GRANT, "grant") X(STOP, "stop") X(GATE, "gate") \
@@ -168,6 +177,10 @@ struct wire_msg {
     int signal;
     uint64_t grace_ms;
     char *command;                     /* owned */
+    uint64_t offset;
+    char address[64];                  /* of hello; "": home's own */
+    char *bytes;                       /* owned; of output: not a text */
+    size_t nbytes;
     char text[256];                    /* of error */
     json_t *task;                      /* owned; of order */
     json_t *said;                      /* owned; of progress */

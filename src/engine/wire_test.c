@@ -63,6 +63,14 @@ static const char *const good[] = {
     "\"rules\":[{\"rule\":\"hot\",\"state\":\"raised\",\"action\":"
     "\"alert\",\"text\":\"it is hot\",\"evidence\":{\"value\":90,"
     "\"xids\":[79,62]}}]}]}",
+    "{\"t\":\"hello\",\"v\":1,\"block\":\"lab/n1#w1/0.0#1@1\",\"token\":"
+    "\"\",\"pid\":1,\"address\":\"10.1.2.3\",\"leases\":[]}",
+    "{\"t\":\"output\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"offset\":9223372036854775807,\"data\":\"AAEC/+8=\"}",
+    "{\"t\":\"output\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"offset\":0,\"data\":\"\"}",
+    "{\"t\":\"heard\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
+    "\"offset\":5}",
     "{\"t\":\"pong\"}",
     "{\"t\":\"welcome\",\"epoch\":3,\"v\":1}",
     "{\"t\":\"order\",\"key\":\"w12/3.0\",\"gen\":2,\"epoch\":1,"
@@ -116,6 +124,10 @@ static const struct {
     { -ENOTSUP, "{\"t\":\"sing\"}", "sing" },
     { -EINVAL, "{\"t\":\"ping\",\"t\":\"ping\"}", "" },
     { -EINVAL, "{\"t\":\"ping\"} x", "" },
+    { -EPROTO, "{\"t\":\"output\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"offset\":0,\"data\":7}", "data" },
+    { -EPROTO, "{\"t\":\"output\",\"key\":\"w1/2.3\",\"gen\":1,\"epoch\":1,"
+      "\"offset\":0,\"data\":\"Zg\"}", "base64" },
     { -EPROTO, "{\"t\":\"claim\",\"gen\":1,\"epoch\":1}", "key" },
     { -EPROTO, "{\"t\":\"claim\",\"key\":\"w1/2.3\",\"epoch\":1}", "gen" },
     { -EPROTO, "{\"t\":\"claim\",\"key\":\"x\",\"gen\":1,\"epoch\":1}",

@@ -1,11 +1,11 @@
 #include "kube/config.h"
 
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/near.h"
-#include "kube/base64.h"
 #include "kube/object.h"
 #include "kube/plain.h"
 

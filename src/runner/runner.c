@@ -343,6 +343,8 @@ static void on_message(const struct wire_msg *m, void *arg)
     case WIRE_TELEMETRY:
     case WIRE_HEALTH:
     case WIRE_ENDED:
+    case WIRE_OUTPUT:
+    case WIRE_HEARD:                   /* nothing is told yet */
     case WIRE_PONG:
     case WIRE_KIND_COUNT:
         break;                         /* ours to say, not to hear */

@@ -631,6 +631,7 @@ const struct engine_ops engine_fake = {
     .give = fake_give,
     .start = engine_no_start,
     .stop = engine_no_stop,
+    .output = engine_no_output,
     .find = fake_find,
     .log = fake_log,
     .log_list = fake_log_list,

@@ -323,6 +323,7 @@ const struct engine_ops engine_kubernetes = {
     .give = kubernetes_give,
     .start = engine_no_start,
     .stop = engine_no_stop,
+    .output = engine_no_output,
     .find = kubernetes_find,
     .log = kubernetes_log,
     .log_list = kubernetes_log_list,

@@ -512,6 +512,7 @@ const struct engine_ops engine_local = {
     .give = local_give,
     .start = engine_no_start,
     .stop = engine_no_stop,
+    .output = engine_no_output,
     .find = local_find,
     .log = local_log,
     .log_list = local_log_list,

@@ -1,4 +1,4 @@
-#include "kube/base64.h"
+#include "base/base64.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -7,13 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "abcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static int value_of(char c)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "abcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(letters, c) : NULL;
+    const char *at = c ? strchr(alphabet, c) : NULL;
 
-    return at ? (int) (at - letters) : -1;
+    return at ? (int) (at - alphabet) : -1;
 }
 
 /* Letters in fours; the last four may end in one or two '='. */
@@ -55,4 +56,24 @@ int base64_decode(const char *text, size_t len, char **ret, size_t *ret_len,
     *ret = take(out);
     *ret_len = n;
     return 0;
+}
+
+char *base64_encode(const void *p, size_t len)
+{
+    const unsigned char *in = p;
+    char *out = mem_new((len + 2) / 3 * 4 + 1), *at = out;
+
+    for (size_t i = 0; i < len; i += 3) {
+        size_t have = len - i < 3 ? len - i : 3;
+        uint32_t bits = (uint32_t) in[i] << 16 |
+                        (have > 1 ? (uint32_t) in[i + 1] << 8 : 0) |
+                        (have > 2 ? in[i + 2] : 0);
+
+        *at++ = alphabet[bits >> 18];
+        *at++ = alphabet[bits >> 12 & 63];
+        *at++ = have > 1 ? alphabet[bits >> 6 & 63] : '=';
+        *at++ = have > 2 ? alphabet[bits & 63] : '=';
+    }
+    *at = '\0';
+    return out;
 }

@@ -1,4 +1,4 @@
-#include "kube/base64.h"
+#include "base/base64.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -37,6 +37,13 @@ int main(void)
                          &err) == 0 && len == good[i].len &&
            memcmp(got, good[i].bytes, len) == 0 && got[len] == '\0',
            "%zu bytes", good[i].len);
+    }
+    for (size_t i = 0; i < array_size(good); i++) {
+        autofree char *text = base64_encode(good[i].bytes, good[i].len);
+
+        /* On one line, where it is ours to write. */
+        ok(strchr(good[i].text, '\n') || strcmp(text, good[i].text) == 0,
+           "and back: %s", text);
     }
     for (size_t i = 0; i < array_size(bad); i++) {
         char *got = NULL;
