@@ -66,7 +66,12 @@ enum spec_idle { SPEC_IDLE_MAY, SPEC_IDLE_NEVER };
     X(GANG, "gang")            /* another rank failed */ \
     X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */ \
     X(STILL, "still")          /* its metric stood still: it is done */ \
-    X(STRAY, "stray")          /* used a device that is not its own */
+    X(STRAY, "stray")          /* used a device that is not its own */ \
+    X(EVICTED, "evicted")      /* where it ran it was put out */ \
+    X(NODE, "node")            /* the node it ran on is lost */ \
+    X(DELETED, "deleted")      /* somebody else took it away there */ \
+    X(TAKEN, "taken")          /* its place was another's already */ \
+    X(IMAGE, "image")          /* its image cannot be had */
 
 enum spec_cause {
     SPEC_CAUSE_NONE,
