@@ -30,6 +30,7 @@ struct holder {
 struct inventory {
     struct map *places, *pods;
     size_t nodes, waiting, running;    /* running: bound and not ended */
+    uint64_t stamps;
     uint32_t lists[2];                 /* how many began, by kind */
     bool (*is_own)(const json_t *pod, void *arg);
     void *own_arg;
@@ -121,6 +122,7 @@ static int put_node(struct inventory *v, const json_t *object, struct err *err)
     p = place_get(v, n->name);
     v->nodes += !p->node;
     kube_node_free(p->node);
+    n->stamp = ++v->stamps;
     p->node = n;
     p->seen = v->lists[INVENTORY_NODE];
     return 0;

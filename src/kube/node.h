@@ -18,6 +18,8 @@ enum { KUBE_NODE_TAINTS = 64, KUBE_NODE_LABELS = 64 };
 
 struct kube_node {
     char *name;
+    uint64_t stamp;                    /* of an inventory: another number each
+                                        * time that it is put; never 0 */
     struct resources has;              /* allocatable */
     char *product;                     /* "NVIDIA-H100-80GB-HBM3"; or NULL */
     uint64_t device_memory;            /* bytes of each; 0: not said */

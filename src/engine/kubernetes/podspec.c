@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/kubernetes/name.h"
+#include "kube/object.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -222,4 +223,20 @@ json_t *podspec_secret(const struct podspec *s, const struct engine_lease *l,
     return json_pack("{s:s,s:s,s:o,s:b,s:{s:s,s:s}}", "apiVersion", "v1",
                      "kind", "Secret", "metadata", meta, "immutable", 1,
                      "stringData", "token", l->token, "ca.crt", s->authority);
+}
+
+static bool has_label(const json_t *pod, const char *key, const char *value)
+{
+    char text[NAME_LABEL];
+
+    name_label(value, text);
+    return strcmp(object_str(pod, "metadata", "labels", key, NULL), text) == 0;
+}
+
+bool podspec_is_ours(const struct podspec *s, const json_t *pod)
+{
+    return strcmp(object_str(pod, "metadata", "namespace", NULL),
+                  s->space) == 0 &&
+           has_label(pod, PODSPEC_INSTANCE, s->instance) &&
+           has_label(pod, PODSPEC_POOL, s->pool);
 }

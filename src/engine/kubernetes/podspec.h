@@ -1,6 +1,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine_lease;
@@ -53,3 +54,5 @@ json_t *podspec_pod(const struct podspec *s, const struct engine_lease *l,
 /* It is gone with the Pod, whose `uid` that is. */
 json_t *podspec_secret(const struct podspec *s, const struct engine_lease *l,
                        const char *name, const char *uid);
+/* Is this Pod of ours? */
+bool podspec_is_ours(const struct podspec *s, const json_t *pod);

@@ -261,10 +261,9 @@ void podstate_read(const json_t *pod, struct podstate *ret)
     *ret = s;
 }
 
-void podstate_gone(const json_t *pod, struct podstate *ret)
+void podstate_gone(struct podstate *s)
 {
-    podstate_read(pod, ret);
-    if (!ret->leaving && ret->kind != PODSTATE_OVER)
-        say(ret, SPEC_CAUSE_DELETED, "the pod is gone", "", "");
-    ret->kind = PODSTATE_OVER;
+    if (!s->leaving && s->kind != PODSTATE_OVER)
+        say(s, SPEC_CAUSE_DELETED, "the pod is gone", "", "");
+    s->kind = PODSTATE_OVER;
 }

@@ -30,5 +30,5 @@ struct podstate {
 
 /* Any JSON is read; what makes no sense says nothing. */
 void podstate_read(const json_t *pod, struct podstate *ret);
-/* The object is gone: what this says it died of, as it was seen last. */
-void podstate_gone(const json_t *pod, struct podstate *ret);
+/* The object is gone, and this was read of it last: then it is over. */
+void podstate_gone(struct podstate *s);

@@ -165,13 +165,16 @@ static void test_gone(void)
     autojson json_t *ended = pod("", ENDED("\"exitCode\":3"));
     struct podstate s;
 
-    podstate_gone(running, &s);
+    podstate_read(running, &s);
+    podstate_gone(&s);
     ok(s.kind == PODSTATE_OVER && s.cause == SPEC_CAUSE_DELETED,
        "gone without a word: %s", s.why);
-    podstate_gone(leaving, &s);
+    podstate_read(leaving, &s);
+    podstate_gone(&s);
     ok(s.kind == PODSTATE_OVER && s.cause == SPEC_CAUSE_NODE,
        "gone with its node: %s", s.why);
-    podstate_gone(ended, &s);
+    podstate_read(ended, &s);
+    podstate_gone(&s);
     ok(s.kind == PODSTATE_OVER && s.cause == SPEC_CAUSE_LOST && s.status == 3,
        "gone after its end: %s", s.why);
 }
