@@ -35,6 +35,8 @@ static const struct {
     { "{\"run\":\"a\",\"devices\":[-1]}", "devices[0]" },
     { "{\"run\":\"a\",\"devices\":[0,\"1\"]}", "devices[1]" },
     { "{\"run\":\"a\",\"nodes\":\"shut\"}", "leased or active" },
+    { "{\"run\":\"a\",\"stop\":[]}", "stop" },
+    { "{\"run\":\"a\",\"stop\":{\"signal\":65}}", "at most 64" },
     { "{\"run\":\"a\",\"gate\":[]}", "gate" },
     { "{\"run\":\"a\",\"gate\":{\"state\":\"ajar\"}}", "ajar" },
     { "{\"run\":\"a\",\"gate\":{\"lost\":\"sleep\"}}", "wait or go" },
