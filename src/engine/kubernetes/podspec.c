@@ -96,8 +96,7 @@ static json_t *init_container(const struct podspec *s,
                               const struct engine_lease *l)
 {
     static const char *const command[] = {
-        PODSPEC_PROGRAM, "--place", PLACE "/weir-runner", "--place-home",
-        SECRET "," HOME,
+        PODSPEC_PROGRAM, "--place", PLACE, SECRET, HOME,
     };
 
     return json_pack("{s:s,s:s,s:o,s:o,s:o,s:[{s:s,s:s},{s:s,s:s},"
