@@ -242,7 +242,7 @@ static void step_unwanted(struct pod *p)
 {
     if (!p->uid && (p->absent || (p->of->listed && !p->asked)))
         pod_free(p);
-    else
+    else if (!p->dropped || !p->timer) /* told already, and it has its time */
         pod_drop(p, p->dropped);
 }
 
