@@ -67,10 +67,10 @@ enum spec_idle { SPEC_IDLE_MAY, SPEC_IDLE_NEVER };
     X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */ \
     X(STILL, "still")          /* its metric stood still: it is done */ \
     X(STRAY, "stray")          /* used a device that is not its own */ \
-    X(EVICTED, "evicted")      /* where it ran it was put out */ \
-    X(NODE, "node")            /* the node it ran on is lost */ \
-    X(DELETED, "deleted")      /* somebody else took it away there */ \
-    X(TAKEN, "taken")          /* its place was another's already */ \
+    X(EVICTED, "evicted")      /* what has its place took it away */ \
+    X(NODE, "node")            /* the machine under it is lost */ \
+    X(DELETED, "deleted")      /* by somebody else, not by Weir */ \
+    X(TAKEN, "taken")          /* its place had become another's */ \
     X(IMAGE, "image")          /* its image cannot be had */
 
 enum spec_cause {

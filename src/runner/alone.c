@@ -133,7 +133,8 @@ bool alone_takes(struct runner *r, const struct wire_msg *m)
 
 void alone_welcome(struct runner *r)
 {
-    r->alone->end_told = false;
+    r->alone->end_told = r->alone->over = false;
+    watch_remove(take(r->alone->patience));
     output_welcome(r->alone->output);
 }
 

@@ -188,11 +188,15 @@ void reach_learn(struct runner *r, const json_t *devices);
  */
 json_t *stray_look(struct runner *r, const json_t *devices);
 
-/* boot.c: has the machine started anew since we were here last?  And now we
+/* machine.c: has the machine started anew since we were here last?  And now we
  * were.
  */
-int boot_check(struct runner *r, struct err *err);
-int boot_note(const struct runner *r, struct err *err);
+int machine_check(struct runner *r, struct err *err);
+int machine_note(const struct runner *r, struct err *err);
+/* Which limits hold here, for whoever shows the block; with our pid, so that
+ * they are known to be ours.
+ */
+int machine_limits(struct runner *r, struct err *err);
 
 /* telemetry.c: how the node's devices are, to home. */
 void telemetry_start(struct runner *r);

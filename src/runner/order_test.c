@@ -113,6 +113,21 @@ static void test_gate(void)
     order_clear(&o);
 }
 
+static void test_stop(void)
+{
+    struct order o = { 0 };
+
+    ok(read_text("{\"run\":\"a\"}", &o, NULL) == 0 && o.stop.signal == 0 &&
+       o.stop.grace_ms == ORDER_GRACE_MS && !o.stop.command,
+       "how to stop, where it does not say");
+    order_clear(&o);
+    ok(read_text("{\"run\":\"a\",\"stop\":{\"signal\":10,\"grace_ms\":0,"
+                 "\"command\":\"c\"}}", &o, NULL) == 0 &&
+       o.stop.signal == 10 && o.stop.grace_ms == 0 &&
+       !strcmp(o.stop.command, "c"), "and where it does");
+    order_clear(&o);
+}
+
 static void test_names(void)
 {
     struct lease_id id = { { 12, 3, 0 }, 2, 1 };
@@ -133,6 +148,7 @@ int main(void)
     test_bad();
     test_good();
     test_gate();
+    test_stop();
     test_names();
     return tap_done();
 }

@@ -46,12 +46,14 @@ static char chunk[WIRE_OUTPUT_MAX];    /* for the call alone */
 
 static void move_in(struct output *o, uint64_t ms);
 
-/* The next bytes.  1: here they are; 0: there are none now; -errno: it is looked
- * for again.
+/* The next bytes, `max` at most.  1: here they are; 0: there are none now; -errno:
+ * it is looked for again.
  */
-static int next(struct output *o, uint64_t offset, struct segments_part *p)
+static int next(struct output *o, uint64_t offset, size_t max,
+                struct segments_part *p)
 {
-    int rc = segments_read(o->prefix, offset, chunk, sizeof chunk, p);
+    int rc = segments_read(o->prefix, offset, chunk,
+                           max < sizeof chunk ? max : sizeof chunk, p);
 
     if (rc == -ENOENT)
         return 0;
@@ -86,7 +88,7 @@ static bool tell(struct output *o)
     struct segments_part p;
 
     while (o->runner->welcome && o->sent - o->heard < WINDOW) {
-        int rc = next(o, o->sent, &p);
+        int rc = next(o, o->sent, WINDOW - (o->sent - o->heard), &p);
 
         if (rc <= 0)
             return rc == 0;
@@ -178,7 +180,8 @@ static bool show(struct output *o)
     ssize_t n = 1;
 
     for (unsigned i = 0; o->out >= 0 && n > 0; i++) {
-        int rc = i < SHOW_MAX ? next(o, o->shown, &p) : -EAGAIN;
+        int rc = i < SHOW_MAX ? next(o, o->shown, sizeof chunk, &p)
+                              : -EAGAIN;
 
         if (rc == -EAGAIN)
             move_in(o, 0);

@@ -15,13 +15,10 @@
 #include "runner/runlog.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 /* What home says, and what it is told.  An end is told when it happens and
  * again after every welcome until it is acknowledged.  A claim is asked once
@@ -511,30 +508,6 @@ static int find_leases(struct runner *r, struct err *err)
     return rc < 0 ? rc : s.rc;
 }
 
-/* Which limits hold here, for whoever shows the block; with our pid, so that
- * they are known to be ours.
- */
-static int open_limits(struct runner *r, struct err *err)
-{
-    autofree char *path = mem_printf("%s/limits", r->conf->dir);
-    autofree char *text = NULL;
-    char name[128];
-    struct stat st;
-
-    if (stat(r->conf->dir, &st) < 0)
-        return err_set(err, errno, "'%s': %s", r->conf->dir,
-                       strerror(errno));
-    (void) snprintf(r->mark, sizeof r->mark, "%" PRIx64 "-%" PRIx64,
-                    (uint64_t) st.st_dev, (uint64_t) st.st_ino);
-    (void) snprintf(name, sizeof name, "weir-%s-%s", r->conf->block, r->mark);
-    if (r->conf->alone)
-        cgroup_inside(&r->cgroup);
-    else
-        cgroup_open(&r->cgroup, name);
-    text = mem_printf("%s %ld\n", r->cgroup.limits, (long) getpid());
-    return fs_write(path, text, strlen(text), 0600, false, err);
-}
-
 static int watch_signals(struct runner *r, struct err *err)
 {
     sigset_t set;
@@ -564,7 +537,7 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = watch_signals(r, err);
     if (rc == 0)
-        rc = open_limits(r, err);
+        rc = machine_limits(r, err);
     if (rc == 0)
         rc = said_open(r, err);
     if (rc == 0 && r->conf->alone)
@@ -572,10 +545,10 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         behind_init(r);
     if (rc == 0)
-        rc = boot_check(r, err);
+        rc = machine_check(r, err);
     if (rc == 0)
         rc = find_leases(r, err);
-    return rc == 0 ? boot_note(r, err) : rc;
+    return rc == 0 ? machine_note(r, err) : rc;
 }
 
 static void clear(struct runner *r)

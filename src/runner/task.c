@@ -208,9 +208,11 @@ static void set_limits(struct task *t)
     if (setrlimit(RLIMIT_CORE, &core) < 0)
         give_up(t, 126, "limit core files", "");
     /* The control plane raises its own; programs that use select() or close
-     * everything up to the limit expect the usual one.
+     * everything up to the limit expect the usual one.  A container has what
+     * it was given.
      */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > FILES_USUAL) {
+    if (!t->folder && getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur > FILES_USUAL) {
         files.rlim_cur = FILES_USUAL;
         if (setrlimit(RLIMIT_NOFILE, &files) < 0)
             give_up(t, 126, "limit open files", "");
