@@ -426,7 +426,7 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
     rc = engine_choose(engine, &ops, err);
-    if (rc == 0 && ops->observed && !observe)
+    if (rc == 0 && ops->observed && !ops->apart && !observe)
         return err_set(err, EINVAL, "observe: nothing can be started on "
                        "%s yet; a pool that is only looked at can be added "
                        "(--observe)", engine);
