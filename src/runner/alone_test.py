@@ -632,6 +632,43 @@ def sigterm_command(certs):
 
 
 @test
+def other_signals(certs):
+    """An image may say with which signal it wants to be stopped."""
+    b = Alone()
+    yield b
+    b.start()
+    b.go(run="trap 'echo got' TERM; trap '' INT QUIT HUP; echo ready; "
+         "while :; do sleep 0.02; done", stop={"grace_ms": 500})
+    b.home.wait("output")
+    b.proc.send_signal(signal.SIGQUIT)
+    b.proc.send_signal(signal.SIGINT)
+    parts, m = b.listen()
+    ok(parts[0][1].endswith(b"got\n") and b"got\ngot" not in parts[0][1],
+       "the task has its own, once")
+    is_((m["cause"], m["status"]), ("deleted", -9), "and ends")
+    b.ack()
+    is_(b.status(), 137, "so does it")
+
+
+@test
+def quit_early(certs):
+    """Home says quit while it runs: it hears the end all the same."""
+    b = Alone()
+    yield b
+    b.start()
+    b.go(run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done; "
+         "yes | head -c 3000000; exit 5", log_bytes=8 * MIB)
+    b.home.wait("started")
+    b.home.send(t="quit")
+    b.home.flush()
+    open(b.dir + "/go", "w").close()
+    parts, m = b.listen()
+    is_((len(joined(parts)), m["status"]), (3000000, 5), "all of it")
+    b.ack()
+    is_(b.status(), 5, "then it ends")
+
+
+@test
 def sigterm_grace(certs):
     """A task that does not go is ended, also while home is away."""
     b = Alone()
