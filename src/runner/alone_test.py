@@ -122,7 +122,14 @@ class Alone(Block):
         """All of it: (printed, end, status)."""
         self.go(**task)
         parts, m = self.listen()
-        return joined(parts), m, self.quit()
+        printed = joined(parts)
+        self.wait_shown(len(printed))
+        return printed, m, self.quit()
+
+    def wait_shown(self, n):
+        """Standard output has so much, if anybody reads it."""
+        if self.reader:
+            wait_for(lambda: len(self.shown) >= n, "standard output")
 
     def clean(self):
         if self.proc and self.proc.poll() is None:
@@ -394,12 +401,11 @@ def slowly_read(certs):
     b.start(reads=False)
     b.go(run="seq 1 100000", log_bytes=4 * MIB)
     parts, m = b.listen()
-    b.ack()
-    b.home.send(t="quit")
     b.reader = threading.Thread(target=b.show)
     b.reader.start()
-    is_(b.status(), 0, "it ends")
-    ok(b.shown == joined(parts), "when all was read")
+    b.wait_shown(len(joined(parts)))
+    ok(b.shown == joined(parts), "when it ended long ago")
+    is_(b.quit(), 0, "then it ends")
 
 
 @test
@@ -859,6 +865,11 @@ def out_of_memory(certs):
     try:
         with open(f"{path}/{limit}", "w", encoding="ascii") as f:
             f.write(str(100 * MIB))
+        for swap, value in (("memory.swap.max", 0),
+                            ("memory.memsw.limit_in_bytes", 100 * MIB)):
+            with contextlib.suppress(OSError):
+                with open(f"{path}/{swap}", "r+", encoding="ascii") as f:
+                    f.write(str(value))
         b.prefix = ["sh", "-c", f'echo $$ >{path}/cgroup.procs; exec "$@"',
                     "sh"]
         b.start()
