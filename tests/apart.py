@@ -296,13 +296,20 @@ def killed(tap, rounds):
     rng = random.Random(11)
     with Weir(devices="none") as weir:
         weir.start()
-        pool(weir, lies=";slow=40;double=3")
+        pool(weir, lies=";slow=600000")
+        first = submit(weir, gpu("x"))
+        weir.client.wait(first, "running")
+        weir.kill()
+        weir.start()
+        until(lambda: [e for e in weir.client.events(type="task.retrying")
+                       if e["cause"] == "lost"], "what ran is lost")
+        pool(weir, lies=";slow=40;double=3", want=200)
         key = os.path.join(weir.state, "runners.key")
         with open(key, "rb") as f:
             before = f.read()
         tap.equal((len(before), os.stat(key).st_mode & 0o777), (32, 0o600),
                   "a key that is ours alone")
-        ids = [pipeline(weir) for _ in range(3)]
+        ids = [first] + [pipeline(weir) for _ in range(3)]
         for _ in range(rounds):
             time.sleep(rng.random() * 0.4)
             weir.kill()

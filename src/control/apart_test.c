@@ -127,15 +127,22 @@ static unsigned stops(uint64_t id, unsigned rank, unsigned gen)
     return n;
 }
 
+/* What was asked for that runner last; of nothing, when it was not. */
 static const struct asked *asked_of(uint64_t id, unsigned rank, unsigned gen)
 {
+    static const struct asked none;
     char name[RUNNER_NAME_SIZE];
 
     name_of(id, rank, gen, name);
     for (unsigned i = stub.nstarted; i-- > 0;)
         if (strcmp(stub.started[i].runner, name) == 0)
             return &stub.started[i];
-    return NULL;
+    return &none;
+}
+
+static bool is_asked(uint64_t id, unsigned rank, unsigned gen)
+{
+    return asked_of(id, rank, gen)->runner[0] != '\0';
 }
 
 static const struct task *task_in(const struct control *c, uint64_t id)
@@ -187,7 +194,7 @@ static void test_life(void)
     ok(!world_block(c.world, "lab/n1")->stages, "nothing stands ready there");
     id = submit(&c, 1, 1);
     a = asked_of(id, 0, 1);
-    ok(stub.nstarted == 1 && a && !a->begun && a->gpus == 1 &&
+    ok(stub.nstarted == 1 && !a->begun && a->gpus == 1 &&
        strcmp(a->block, "lab/n1") == 0 && strcmp(a->task, "j") == 0,
        "planned: its runner is asked for");
     ok(said(WIRE_ORDER, id, ALL_RANKS) == 0, "and nobody is ordered yet");
@@ -301,9 +308,9 @@ static void test_gang_lost(void)
     over(&c, id, 1, 1, SPEC_CAUSE_TAKEN, "another has its place");
     ok(said(WIRE_ORDER, id, ALL_RANKS) == 0 && stops(id, 0, 1) == 1,
        "the other is never ordered, and let go");
-    for (int i = 0; i < TURNS && !asked_of(id, 0, 2); i++)
+    for (int i = 0; i < TURNS && !is_asked(id, 0, 2); i++)
         (void) loop_turn(c.loop, 10, NULL);
-    ok(asked_of(id, 0, 2) && asked_of(id, 1, 2),
+    ok(is_asked(id, 0, 2) && is_asked(id, 1, 2),
        "and both are asked for again, as another attempt");
     close_control(&c);
 }
@@ -411,7 +418,7 @@ static void test_over(void)
     ok(stops(id, 0, 1) == 1, "what is left of it is stopped");
     over(&c, id, 0, 1, SPEC_CAUSE_LOST, "told again");
     ok(task_in(&c, id)->cause == SPEC_CAUSE_EVICTED, "the first word counts");
-    for (int i = 0; i < TURNS && !asked_of(id, 0, 2); i++)
+    for (int i = 0; i < TURNS && !is_asked(id, 0, 2); i++)
         (void) loop_turn(c.loop, 10, NULL);
     comes_as(&c, id, 0, 1, "running");
     ok(told(WIRE_STOP, id, 0) == 1 && told(WIRE_QUIT, id, 0) == 1 &&
