@@ -135,6 +135,7 @@ static int ask_start(struct control *c, const struct reached *r,
         .tenant = wl->tenant_name, .image = s->image,
         .cpus_milli = s->cpu_milli, .memory = s->memory,
         .gpus = l->grant.ndevices, .uid = wl->user.uid, .gid = wl->user.gid,
+        .guest = s->guest_uid,
     };
 
     runner_of(c, l, name);
@@ -162,10 +163,11 @@ static void start_again(struct control *c, struct lease *l, const void *arg)
     if (leases_over(l) || journal_pending(c, EVENT_PLANNED, l) ||
         journal_pending(c, EVENT_STOPPING, l))
         return;
-    if (l->state == LEASE_ENDING && apart_never_began(c, l))
+    if (l->state == LEASE_ENDING && !l->task->spec->guest_uid &&
+        apart_never_began(c, l))
         leases_stop(c, l);
-    else
-        (void) apart_start(c, l);
+    else if (!apart_start(c, l) && l->state == LEASE_ENDING)
+        (void) apart_let_go(c, l);
 }
 
 void apart_again(struct reached *r)
@@ -188,6 +190,18 @@ static void ask_stop(struct reached *r, const char *name)
     if (r->engine && r->ops->stop(r->engine, name, &err) < 0)
         log_say(LOG_WARN, "a runner cannot be stopped", "runner", name,
                 "error", err.text, NULL);
+}
+
+bool apart_let_go(struct control *c, const struct lease *l)
+{
+    struct reached *r = apart_pool(c, l->block->id);
+    char name[RUNNER_NAME_SIZE];
+
+    if (!r || !l->task->spec->guest_uid)
+        return false;
+    runner_of(c, l, name);
+    ask_stop(r, name);
+    return true;
 }
 
 void apart_done(struct control *c, const char *block,
@@ -379,25 +393,50 @@ void apart_clear(struct control *c)
 
 /* ---- what the engine says ---- */
 
+/* The lease that an engine speaks of; NULL: nobody wants it. */
+static struct lease *spoken_of(const struct reached *r, const char *runner)
+{
+    struct runner_name n;
+
+    if (runner_name_parse(runner, &n, NULL) == 0 && n.alone &&
+        apart_pool(r->c, n.block) == r)
+        return wanted(r->c, &n);
+    log_say(LOG_ERROR, "an engine tells of a lease that is not its own",
+            "pool", r->name, "runner", runner, NULL);
+    return NULL;
+}
+
+/* As a claim: what runs is on disk. */
+void apart_begun(const char *runner, void *arg)
+{
+    const struct reached *r = arg;
+    const struct lease *l = spoken_of(r, runner);
+    struct lease_key k;
+    struct err err = { 0 };
+    struct event e;
+
+    if (!l || l->state != LEASE_PLANNED)
+        return;
+    k = leases_key(l);
+    leases_event(&e, EVENT_CLAIMED, &k, l->gen, l->block->id);
+    if (journal_event(r->c, &e, NULL, NULL, &err) < 0)
+        log_say(LOG_WARN, "what runs cannot be claimed", "runner", runner,
+                "error", err.text, NULL);
+}
+
 void apart_over(const char *runner, enum spec_cause cause, int status,
                 const char *why, void *arg)
 {
     const struct reached *r = arg;
     struct control *c = r->c;
-    struct runner_name n;
-    const struct lease *l;
+    const struct lease *l = spoken_of(r, runner);
 
-    if (runner_name_parse(runner, &n, NULL) < 0 || !n.alone ||
-        apart_pool(c, n.block) != r) {
-        log_say(LOG_ERROR, "an engine tells of a lease that is not its own",
-                "pool", r->name, "runner", runner, NULL);
-        return;
-    }
-    l = wanted(c, &n);
     if (!l)
         return;
-    log_say(LOG_INFO, "a lease is over", "runner", runner, "cause",
-            spec_cause_name(cause), "why", why, NULL);
-    leases_end(c, l, cause == SPEC_CAUSE_NONE ? SPEC_CAUSE_LOST : cause,
-               status, why);
+    if (cause != SPEC_CAUSE_NONE)
+        log_say(LOG_INFO, "a lease is over", "runner", runner, "cause",
+                spec_cause_name(cause), "why", why, NULL);
+    if (cause == SPEC_CAUSE_NONE && !l->task->spec->guest_uid)
+        cause = SPEC_CAUSE_LOST;       /* its runner did not say that */
+    leases_end(c, l, cause, status, why);
 }

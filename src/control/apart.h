@@ -31,6 +31,10 @@ void apart_inventory(json_t *inventory);
  * gone.
  */
 bool apart_start(struct control *c, struct lease *l);
+/* Of a guest: its engine is told to end it, and tells when it has.  False: it is
+ * none.
+ */
+bool apart_let_go(struct control *c, const struct lease *l);
 /* The engine is another one, or the world: of all leases there. */
 void apart_again(struct reached *r);
 /* Its end is on disk: the runner may go. */
@@ -52,3 +56,4 @@ void apart_clear(struct control *c);
 /* What an engine says; `arg` is a struct reached. */
 void apart_over(const char *runner, enum spec_cause cause, int status,
                 const char *why, void *arg);
+void apart_begun(const char *runner, void *arg);

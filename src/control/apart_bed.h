@@ -29,6 +29,9 @@ static struct {
     bool full;                         /* output is not kept */
     uint64_t end;
     json_t *finds;
+    char guest[NOTED][40];             /* of those that were started */
+    char told[NOTED][400], told_of[NOTED][40];     /* words; "" to drop it */
+    unsigned ntold;
 } stub;
 
 static int stub_check(const json_t *words, struct err *err)
@@ -69,6 +72,8 @@ static int stub_start(struct engine *e, const struct engine_lease *l,
     (void) e;
     if (stub.refuses)
         return err_set(err, stub.refuses, "it cannot be had");
+    (void) snprintf(stub.guest[stub.nstarted % NOTED], sizeof stub.guest[0],
+                    "%s", l->guest ? l->guest : "");
     stub.nstarted++;
     *a = (struct asked) { .begun = l->begun, .gpus = l->gpus };
     (void) snprintf(a->runner, sizeof a->runner, "%s", l->runner);
@@ -96,6 +101,18 @@ static int stub_output(struct engine *e, const struct engine_output *o,
         return err_set(err, ENOSPC, "no room");
     stub.end = o->offset + o->len;
     *ret_end = stub.end;
+    return 0;
+}
+
+static int stub_tell(struct engine *e, const char *uid,
+                     const struct engine_word *w, struct err *err)
+{
+    unsigned i = stub.ntold++ % NOTED;
+
+    (void) e;
+    (void) err;
+    (void) snprintf(stub.told_of[i], sizeof stub.told_of[0], "%s", uid);
+    (void) snprintf(stub.told[i], sizeof stub.told[0], "%s", w->text);
     return 0;
 }
 
@@ -140,6 +157,7 @@ static const struct engine_ops stub_ops = {
     .check = stub_check, .open = stub_open, .close = stub_close,
     .inventory = stub_inventory, .get = stub_get, .give = stub_stop,
     .start = stub_start, .stop = stub_stop, .output = stub_output,
+    .tell = stub_tell,
     .find = stub_find, .log = stub_log, .log_list = stub_log_list,
     .log_drop = stub_log_drop,
 };
@@ -195,4 +213,10 @@ int engine_no_output(struct engine *e, const struct engine_output *o,
                      uint64_t *ret_end, struct err *err)
 {
     return stub_output(e, o, ret_end, err);
+}
+
+int engine_no_tell(struct engine *e, const char *uid,
+                   const struct engine_word *w, struct err *err)
+{
+    return stub_tell(e, uid, w, err);
 }

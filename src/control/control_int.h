@@ -84,6 +84,7 @@ struct control {
     struct map *leaving;               /* likewise: of pools that are gone */
     struct map *blocks;                /* id -> struct heard */
     struct api *api;
+    struct guests *guests;             /* guests.c; NULL: there was none yet */
 
     struct effect *effects;            /* in order of seq: a queue [first, count) */
     size_t first, count, room;

@@ -1,4 +1,5 @@
 #include "control/apart.h"
+#include "control/guests.h"
 
 #include "base/json.h"
 #include "base/log.h"
@@ -196,6 +197,7 @@ void leases_end(struct control *c, const struct lease *l,
     leases_event(&e, EVENT_LEASE_ENDED, &k, l->gen, NULL);
     e.cause = cause;
     e.status = status;
+    e.started_ms = l->claimed_ms;
     e.ended_ms = control_now(c);
     if (why && *why)
         e.data = why_json(why);
@@ -308,7 +310,7 @@ void leases_stop(struct control *c, struct lease *l)
     struct held *h = held_get(c, &k);
     bool told = h && h->gen == l->gen;
 
-    if (leases_over(l))
+    if (leases_over(l) || apart_let_go(c, l))
         return;
     if (apart_never_began(c, l) || (!told && leases_here(c, l)))
         leases_end(c, l, l->task->stop_cause, 0, NULL);
@@ -373,6 +375,7 @@ void leases_act(struct control *c, const struct effect *f)
 
     if (!c->home)
         return;
+    guests_act(c, f);
     switch ((int) f->type) {
     case EVENT_PLANNED:
         act_planned(c, f);

@@ -1,4 +1,5 @@
 #include "control/apart.h"
+#include "control/guests.h"
 
 #include "base/fs.h"
 #include "base/json.h"
@@ -129,8 +130,10 @@ static void on_state(bool reachable, const char *why, void *arg)
     blocks_look(r->c);
     if (reachable && !r->own && r->engine)
         lose_missing(r);
-    if (reachable)
+    if (reachable) {
         apart_sweep(r);
+        guests_sweep(r);
+    }
 }
 
 static char *runner_path(const struct control *c)
@@ -158,6 +161,9 @@ static const struct engine_events events = {
     .state = on_state,
     .trouble = on_trouble,
     .lease_over = apart_over,
+    .guest = guests_came,
+    .guest_gone = guests_gone,
+    .lease_begun = apart_begun,
 };
 
 static int engine_start(struct reached *r, struct err *err)
@@ -192,6 +198,7 @@ static void engine_stop(struct reached *r)
 {
     if (r->engine)
         r->ops->close(take(r->engine));
+    guests_forget(r->c, r);
     r->said = r->reachable = false;
     r->why[0] = '\0';
 }
@@ -409,6 +416,7 @@ int pools_again(struct control *c, struct err *err)
             apart_sweep(is);
     }
     blocks_hold(c);
+    guests_again(c);
     return rc;
 }
 
@@ -429,6 +437,7 @@ void pools_close(struct control *c)
         close_all(take(c->pools));
     if (c->leaving)
         close_all(take(c->leaving));
+    guests_close(c);
     c->pools = map_new();
     c->leaving = map_new();
 }

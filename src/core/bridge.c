@@ -37,7 +37,7 @@ uint64_t world_now(const struct world *w)
 /* Beside its own labels, which have a "=", those of what it can do. */
 static char **label_texts(const struct block *b, uint32_t *ret_n)
 {
-    char **texts = mem_array(json_object_size(b->labels) + 2, sizeof(*texts));
+    char **texts = mem_array(json_object_size(b->labels) + 3, sizeof(*texts));
     const char *key;
     json_t *value;
     uint32_t n = 0;
@@ -48,6 +48,7 @@ static char **label_texts(const struct block *b, uint32_t *ret_n)
         texts[n++] = mem_str(LABEL_IMAGES);
     if (!b->whole)
         texts[n++] = mem_str(LABEL_SHARES);
+    texts[n++] = mem_printf(LABEL_POOL "%s", b->pool);
     *ret_n = n;
     return texts;
 }

@@ -61,6 +61,9 @@ static int check_submitted(const struct world *w, const struct event *e,
                        w->next_workload);
     if (!t || t->removed)
         return err_set(err, ENOENT, "there is no tenant '%s'", e->tenant);
+    if (e->retry_of && e->spec->tasks[0].guest_uid)
+        return err_set(err, EINVAL, "w%" PRIu64 " is of pods that others have "
+                       "made: who made them makes them again", e->retry_of);
     if (e->key[0] && world_by_key(w, e->who, e->key))
         return err_set(err, EEXIST, "the key '%s' is in use", e->key);
     return check_done(e, err);

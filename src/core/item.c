@@ -23,7 +23,7 @@ struct parts {
 
 static const char **label_texts(const struct spec_task *s, uint32_t *ret_n)
 {
-    const char **texts = mem_array(s->nnodes + 3u, sizeof(*texts));
+    const char **texts = mem_array(s->nnodes + 4u, sizeof(*texts));
     uint32_t n = 0;
 
     for (; n < s->nnodes; n++)
@@ -32,6 +32,8 @@ static const char **label_texts(const struct spec_task *s, uint32_t *ret_n)
         texts[n++] = mem_str(LABEL_IMAGES);
     if (spec_task_shares(s))
         texts[n++] = mem_str(LABEL_SHARES);
+    if (s->guest_pool)
+        texts[n++] = mem_printf(LABEL_POOL "%s", s->guest_pool);
     *ret_n = n;
     return texts;
 }

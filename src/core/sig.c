@@ -52,10 +52,14 @@ static void add_shape(struct command *c, const char *text, bool first_word)
     }
 }
 
-static void command_of(const struct spec_task *s, bool program,
-                       struct command *ret)
+/* A pod says what it runs by the name of what made it. */
+static void command_of(const struct task *t, bool program, struct command *ret)
 {
+    const struct spec_task *s = t->spec;
+
     ret->len = 0;
+    if (s->guest_uid)
+        add_shape(ret, t->workload->spec->name, program);
     if (s->run)
         add_shape(ret, s->run + strspn(s->run, " \t\n"), program);
     for (uint32_t i = 0; s->argv && s->argv[i] && (i == 0 || !program); i++) {
@@ -75,10 +79,10 @@ void task_sig(const struct task *t, struct predict_sig *ret)
 
     (void) snprintf(wants, sizeof(wants), "%u %.31s %u", s->gpu_milli, model,
                     s->ranks);
-    command_of(s, false, &c);
+    command_of(t, false, &c);
     ret->key[1] = predict_key(c.text, 2);
     ret->key[0] = predict_key(wants, ret->key[1] ^ tenant);
-    command_of(s, true, &c);
+    command_of(t, true, &c);
     ret->key[2] = predict_key(c.text, tenant);
     ret->key[3] = predict_key(s->gpu_milli ? "devices" : "none", 3);
 }

@@ -208,7 +208,7 @@ static bool is_alnum(char c)
            (c >= '0' && c <= '9');
 }
 
-bool spec_name_valid(const char *name)
+static bool is_name(const char *name, size_t most)
 {
     size_t n = 0;
 
@@ -217,7 +217,26 @@ bool spec_name_valid(const char *name)
     for (; name[n]; n++)
         if (!is_alnum(name[n]) && !strchr("_.-", name[n]))
             return false;
-    return n <= SPEC_MAX_NAME;
+    return n <= most;
+}
+
+bool spec_name_valid(const char *name)
+{
+    return is_name(name, SPEC_MAX_NAME);
+}
+
+bool spec_label_valid(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    size_t n = slash ? (size_t) (slash - name) : 0;
+    char prefix[SPEC_MAX_LABEL + 1];
+
+    if (n > SPEC_MAX_LABEL || (slash && n == 0))
+        return false;
+    memcpy(prefix, name, n);
+    prefix[n] = '\0';
+    return (!slash || is_name(prefix, SPEC_MAX_LABEL)) &&
+           is_name(slash ? slash + 1 : name, SPEC_MAX_LABEL);
 }
 
 bool spec_env_valid(const char *name)
@@ -267,7 +286,8 @@ size_t spec_task_text(const struct spec_task *t)
 {
     size_t sum = text_len(t->name) + text_len(t->run) + text_len(t->image) +
                  text_len(t->dir) + text_len(t->stop_command) +
-                 text_len(t->still_metric);
+                 text_len(t->still_metric) + text_len(t->guest_pool) +
+                 text_len(t->guest_pod) + text_len(t->guest_uid);
 
     for (const char *const *a = t->argv; a && *a; a++)
         sum += text_len(*a);
@@ -362,10 +382,33 @@ static int check_numbers(const struct spec_task *t, struct err *err)
     return 0;
 }
 
+/* A pod has its own command, image and environment, and runs once. */
+static int check_guest(const struct spec_task *t, struct err *err)
+{
+    const char *slash;
+
+    if (!t->guest_uid && !t->guest_pool && !t->guest_pod)
+        return 0;
+    if (!t->guest_uid || !t->guest_pool || !t->guest_pod)
+        return err_set(err, EINVAL, "a pod without its pool, name or uid");
+    slash = strchr(t->guest_pod, '/');
+    if (!spec_name_valid(t->guest_uid) || !spec_name_valid(t->guest_pool) ||
+        !slash || slash == t->guest_pod || !slash[1] ||
+        strlen(t->guest_pod) > SPEC_MAX_POD)
+        return err_set(err, EINVAL, "a pod '%.200s' of '%.80s'", t->guest_pod,
+                       t->guest_pool);
+    if (t->run || t->argv || t->image || t->dir || t->nenv || t->nmounts ||
+        t->ranks != 1 || t->ranks_max > 1 || t->retry_count)
+        return err_set(err, EINVAL, "a pod with more than it needs of a node");
+    return 0;
+}
+
 static int check_command(const struct spec_task *t, struct err *err)
 {
     size_t n = 0;
 
+    if (t->guest_uid)
+        return 0;
     if (!t->run == !t->argv)
         return err_set(err, EINVAL, "has %s", t->run ? "both run and argv"
                                                      : "no command");
@@ -384,8 +427,12 @@ static int check_command(const struct spec_task *t, struct err *err)
 static int check_task(const struct spec *s, const struct spec_task *t,
                       struct err *err)
 {
+    bool (*label)(const char *) = t->guest_uid ? spec_label_valid
+                                               : spec_name_valid;
     int rc = check_command(t, err);
 
+    if (!rc)
+        rc = check_guest(t, err);
     if (!rc)
         rc = check_numbers(t, err);
     if (!rc)
@@ -393,7 +440,7 @@ static int check_task(const struct spec *s, const struct spec_task *t,
     if (!rc)
         rc = check_pairs(t->env, t->nenv, "env", spec_env_valid, err);
     if (!rc)
-        rc = check_pairs(t->nodes, t->nnodes, "nodes", spec_name_valid, err);
+        rc = check_pairs(t->nodes, t->nnodes, "nodes", label, err);
     if (!rc && t->together > s->ntasks)
         rc = err_set(err, EINVAL, "together: %u", t->together);
     for (uint32_t i = 0; i < t->nneeds && !rc; i++)

@@ -25,6 +25,8 @@ enum spec_limit {
     SPEC_MAX_TOGETHER = SPEC_MAX_TASKS, /* ranks of tasks that start together */
     SPEC_MAX_NEEDS = 1000000,          /* edges in all */
     SPEC_MAX_NAME = 128,
+    SPEC_MAX_LABEL = 253,              /* each side of "/" */
+    SPEC_MAX_POD = 2 * 253 + 1,        /* "NAMESPACE/NAME" */
     SPEC_MAX_TEXT = 65536,             /* one run: or one argument */
     SPEC_MAX_LIST = 4096,              /* entries of argv, env, mounts, ... */
     SPEC_MAX_GPUS = 1024,              /* per rank */
@@ -104,6 +106,10 @@ struct spec_task {
     const char *run;                   /* shell text, or NULL */
     const char *const *argv;           /* or this, ended by NULL; never both */
     const char *image;                 /* for engines that have images */
+    /* A pod of somebody else that is to run in the pool it is in, as it is:
+     * there is no command then.  "NAMESPACE/NAME" and its uid; or all NULL.
+     */
+    const char *guest_pool, *guest_pod, *guest_uid;
     const struct spec_pair *mounts;    /* source, target */
     const struct spec_pair *env;
     const char *dir;                   /* NULL: the submitter's home or / */
@@ -194,6 +200,8 @@ bool spec_name_valid(const char *name);
  * CUDA_VISIBLE_DEVICES.
  */
 bool spec_env_valid(const char *name);
+/* The name of a label in Kubernetes: [PREFIX/]NAME, PREFIX like NAME. */
+bool spec_label_valid(const char *name);
 /* Does it ask for a part of a device? */
 bool spec_task_shares(const struct spec_task *t);
 /* Bytes of all texts of one task. */

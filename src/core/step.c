@@ -133,6 +133,15 @@ static bool limits_used(const struct task *t)
             t->used_cost_micro >= t->spec->limit_cost_micro);
 }
 
+/* A pod of somebody else is bound to one node, once.  What is known never to
+ * have begun waits in its place again.
+ */
+static bool guest_again(const struct task *t, enum spec_cause cause)
+{
+    return t->attempt_ms == 0 && (cause == SPEC_CAUSE_LOST ||
+                                  cause == SPEC_CAUSE_PREEMPTED);
+}
+
 /* Lost work is tried again without being counted, unless it gets lost again
  * and again: then the work itself, or every place it gets, is at fault.
  */
@@ -142,6 +151,8 @@ static bool tried_again(const struct task *t, enum spec_cause cause,
     if (cause == SPEC_CAUSE_REFUSED || cause == SPEC_CAUSE_LIMIT ||
         limits_used(t))
         return false;
+    if (t->spec->guest_uid)
+        return guest_again(t, cause);
     if (cause == SPEC_CAUSE_PREEMPTED)
         return true;
     if (spec_cause_of_place(cause))

@@ -250,6 +250,11 @@ json_t *view_task(const struct task *t)
     json_put_str(j, "workload", id);
     json_put_str(j, "task", t->spec->name);
     json_put_u64(j, "index", t->index);
+    if (t->spec->guest_uid)
+        json_put(j, "pod", json_pack("{s:s,s:s,s:s}", "pool",
+                                     t->spec->guest_pool, "name",
+                                     t->spec->guest_pod, "uid",
+                                     t->spec->guest_uid));
     json_put_str(j, "state", task_state_name((enum task_state) t->state));
     view_end(j, t);
     json_put_u64(j, "attempt", t->gen);

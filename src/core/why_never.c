@@ -1,13 +1,15 @@
 #include "core/why_int.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Why a task can never start on what there is, and what there is for it. */
 
 /* Can it do what the task asks of a node? */
 static bool block_does(const struct block *b, const struct spec_task *s)
 {
-    return (b->images || !s->image) && !(b->whole && spec_task_shares(s));
+    return (b->images || !s->image) && !(b->whole && spec_task_shares(s)) &&
+           (!s->guest_pool || strcmp(b->pool, s->guest_pool) == 0);
 }
 
 static void supply_block(const struct block *b, const struct spec_task *s,
@@ -118,6 +120,13 @@ static void never_shares(const struct spec_task *s, struct why *y)
     change(y, "Ask for a whole device, or add a node that gives parts.");
 }
 
+static void never_pool(const struct spec_task *s, struct why *y)
+{
+    say(y, WHY_NO_BLOCK, "It is a pod of the pool '%.80s', which has no node.",
+        s->guest_pool);
+    change(y, "Wait for a node of that pool, or add one.");
+}
+
 static void never_label(const struct spec_task *s, struct why *y)
 {
     autobuf struct buf names = BUF_INIT(200);
@@ -139,7 +148,9 @@ static void never_node(const struct world *w, const struct spec_task *s,
     struct spec_task image = *s;
 
     image.gpu_milli = 0;
-    if (!any_does(w, &image))
+    if (!any_does(w, &image) && s->guest_pool)
+        never_pool(s, y);
+    else if (!any_does(w, &image))
         never_image(s, y);
     else if (!any_does(w, s))
         never_shares(s, y);

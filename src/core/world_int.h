@@ -41,6 +41,7 @@ enum {
  */
 #define LABEL_IMAGES "images"
 #define LABEL_SHARES "shares"
+#define LABEL_POOL "pool:"             /* and its name */
 #define TIME_MAX UINT64_C(253402300799999) /* the last millisecond of 9999 */
 #define BACKOFF_MAX (UINT64_C(24) * 60 * 60 * 1000)
 

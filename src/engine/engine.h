@@ -59,6 +59,18 @@ struct engine_lease {
     uint64_t cpus_milli, memory;       /* memory 0: no limit */
     uint32_t gpus;                     /* whole devices */
     uint32_t uid, gid;                 /* whose task it is */
+    /* The uid of the guest that is to get the place: no runner comes, and what
+     * happens to it is told by lease_begun and lease_over.  NULL: it is none.
+     */
+    const char *guest;
+};
+
+/* What is said of a guest to whoever looks at it there. */
+struct engine_word {
+    const char *code;                  /* one word: "devices" */
+    const char *text;                  /* a sentence or two */
+    bool drop;                         /* it is not to run any more: what has
+                                        * not ended is deleted; no text then */
 };
 
 /* Bytes of a lease's log. */
@@ -91,6 +103,20 @@ struct engine_events {
      */
     void (*lease_over)(const char *runner, enum spec_cause cause, int status,
                        const char *why, void *arg);
+    /* A guest is there and waits for a place: something that others have put
+     * into what is behind the engine, to be planned like our own.  {uid,
+     * namespace, name, of: what made it, cpus_milli, memory, gpus, nodes:
+     * {label: value}, models?: [..], tenant?, workload?, gang?, gang-size?,
+     * priority?, grace_ms?}.  Told once for each.
+     */
+    void (*guest)(const json_t *guest, void *arg);
+    /* It does not wait any more, and nothing of it runs or will. */
+    void (*guest_gone)(const char *uid, void *arg);
+    /* A guest's lease has begun to run.  Of its lease, lease_over with the
+     * cause `lost` says that it never had the place, and still waits; with none
+     * that it ended with that status.
+     */
+    void (*lease_begun)(const char *runner, void *arg);
 };
 
 /* `start` is later than asked when older bytes are gone. */
@@ -154,6 +180,11 @@ struct engine_ops {
      */
     int (*output)(struct engine *e, const struct engine_output *o,
                   uint64_t *ret_end, struct err *err);
+    /* Of engines that are apart, else never called.  To a guest; one of that uid
+     * that is not there is passed over.
+     */
+    int (*tell)(struct engine *e, const char *uid, const struct engine_word *w,
+                struct err *err);
     /* Blocks of ours that exist there, as after a crash: JSON array of ids. */
     json_t *(*find)(struct engine *e);
     /* Bytes of a lease's log from `offset` on; also of leases and blocks that
@@ -177,12 +208,15 @@ extern const struct engine_ops engine_fake;
 extern const struct engine_ops engine_fake_apart;
 extern const struct engine_ops engine_kubernetes;
 
-/* `start`, `stop` and `output` of engines that are not apart. */
+/* `start`, `stop`, `output` and `tell` of engines that are not apart. */
 int engine_no_start(struct engine *e, const struct engine_lease *l,
                     struct err *err);
 int engine_no_stop(struct engine *e, const char *runner, struct err *err);
 int engine_no_output(struct engine *e, const struct engine_output *o,
                      uint64_t *ret_end, struct err *err);
+
+int engine_no_tell(struct engine *e, const char *uid,
+                   const struct engine_word *w, struct err *err);
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

@@ -89,3 +89,10 @@ int engine_no_output(struct engine *e, const struct engine_output *o,
     return err_set(err, ENOTSUP, "%s: %s has no runner of its own", key,
                    e->ops->name);
 }
+
+int engine_no_tell(struct engine *e, const char *uid,
+                   const struct engine_word *w, struct err *err)
+{
+    (void) w;
+    return err_set(err, ENOTSUP, "%s: %s has no guests", uid, e->ops->name);
+}

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "engine/kept.h"
 #include "engine/kubernetes/blocks.h"
+#include "engine/kubernetes/guestpods.h"
+#include "engine/kubernetes/guestspec.h"
 #include "engine/kubernetes/name.h"
 #include "engine/kubernetes/pods.h"
 #include "engine/kubernetes/podspec.h"
@@ -36,7 +38,8 @@
  */
 static const char *const known[] = {
     "kubeconfig", "context", "namespace", "image", "task_image",
-    "service_account", "runtime_class", "priority_class", "tolerate", NULL,
+    "service_account", "runtime_class", "priority_class", "tolerate",
+    "scheduler", "tenant", NULL,
 };
 static const char GPU[] = "nvidia.com/gpu";
 
@@ -66,6 +69,7 @@ struct kubernetes {
     char *pool;
     struct blocks *blocks;
     struct pods *pods;
+    struct guestpods *guests;             /* NULL: it takes none */
     struct rights *rights;
     struct kept *kept;
     bool asked;                        /* the answer about rights is there ... */
@@ -125,6 +129,8 @@ static void first(struct kubernetes *k, bool was_whole)
     if (was_whole || !is_whole(k) || k->observe)
         return;
     pods_ready(k->pods);
+    if (k->guests)
+        guestpods_ready(k->guests);
     k->events.changed(k->arg);
 }
 
@@ -133,12 +139,20 @@ static bool is_ours(const json_t *pod, void *arg)
 {
     const struct kubernetes *k = arg;
 
-    return !k->observe && podspec_is_ours(&k->spec, pod);
+    return !k->observe && (podspec_is_ours(&k->spec, pod) ||
+                           (k->guests && guestpods_own(k->guests, pod)));
 }
 
 static bool is_lease(const struct side *s, const json_t *object)
 {
-    return s->kind == INVENTORY_POD && is_ours(object, s->of);
+    return s->kind == INVENTORY_POD && !s->of->observe &&
+           podspec_is_ours(&s->of->spec, object);
+}
+
+static bool is_guest(const struct side *s, const json_t *object)
+{
+    return s->kind == INVENTORY_POD && s->of->guests &&
+           guestpods_is(s->of->guests, object);
 }
 
 static void on_list(void *arg)
@@ -148,6 +162,8 @@ static void on_list(void *arg)
     inventory_list(s->of->inventory, s->kind);
     if (s->kind == INVENTORY_POD && !s->of->observe)
         pods_list(s->of->pods);
+    if (s->kind == INVENTORY_POD && s->of->guests)
+        guestpods_list(s->of->guests);
 }
 
 static void on_listed(void *arg)
@@ -159,6 +175,8 @@ static void on_listed(void *arg)
     inventory_listed(s->of->inventory, s->kind);
     if (!s->of->observe && s->kind == INVENTORY_POD)
         pods_listed(s->of->pods);
+    if (s->of->guests && s->kind == INVENTORY_POD)
+        guestpods_listed(s->of->guests);
     first(s->of, was);
 }
 
@@ -169,6 +187,8 @@ static int on_put(const json_t *object, void *arg, struct err *err)
 
     if (is_lease(s, object))
         pods_put(s->of->pods, object);
+    if (is_guest(s, object))
+        guestpods_put(s->of->guests, object);
     changed(s->of);
     return rc;
 }
@@ -180,6 +200,8 @@ static int on_gone(const json_t *object, void *arg, struct err *err)
 
     if (is_lease(s, object))
         pods_gone(s->of->pods, object);
+    if (is_guest(s, object))
+        guestpods_gone(s->of->guests, object);
     changed(s->of);
     return rc;
 }
@@ -222,6 +244,34 @@ static void on_over(const char *runner, enum spec_cause cause, int status,
     k->events.lease_over(runner, cause, status, why, k->arg);
 }
 
+static void on_came(const json_t *guest, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.guest(guest, k->arg);
+}
+
+static void on_left(const char *uid, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.guest_gone(uid, k->arg);
+}
+
+static void on_begun(const char *runner, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.lease_begun(runner, k->arg);
+}
+
+static void on_refused(const char *text, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.trouble(text, k->arg);
+}
+
 static void on_moved(void *arg)
 {
     changed(arg);
@@ -260,7 +310,10 @@ static bool is_alive(const char *node, void *arg)
 
 static bool is_busy(const char *node, void *arg)
 {
-    return pods_busy(((struct kubernetes *) arg)->pods, node);
+    const struct kubernetes *k = arg;
+
+    return pods_busy(k->pods, node) ||
+           (k->guests && guestpods_busy(k->guests, node));
 }
 
 static void on_up(const char *block, const char *token,
@@ -302,6 +355,7 @@ static void kubernetes_close(struct engine *e)
         track_close(k->sides[i].track);
     rights_close(k->rights);
     pods_close(k->pods);
+    guestpods_close(k->guests);
     blocks_free(k->blocks);
     kube_close(k->kube);
     inventory_free(k->inventory);
@@ -376,6 +430,22 @@ static int open_spec(struct kubernetes *k, const struct engine_conf *conf,
     return 0;
 }
 
+/* Pods of others, unless it is to have none. */
+static void open_guests(struct kubernetes *k)
+{
+    struct guestpods_conf conf = {
+        .scheduler = json_get_str(k->words, "scheduler", GUEST_SCHEDULER),
+        .instance = k->spec.instance, .tolerate = k->spec.tolerate,
+        .tenant = json_get_str(k->words, "tenant", NULL),
+        .came = on_came, .left = on_left, .begun = on_begun, .over = on_over,
+        .moved = on_moved, .trouble = on_refused, .node_of = node_of,
+        .room = has_room, .arg = k,
+    };
+
+    if (strcmp(conf.scheduler, "none") != 0)
+        k->guests = guestpods_open(k->kube, &conf);
+}
+
 /* What is there beside a look. */
 static int open_start(struct kubernetes *k, const struct engine_conf *conf,
                       struct loop *l, struct err *err)
@@ -398,6 +468,7 @@ static int open_start(struct kubernetes *k, const struct engine_conf *conf,
     blocks.tolerate = k->spec.tolerate;
     k->blocks = blocks_new(l, k->inventory, &blocks);
     k->pods = pods_open(k->kube, &pods);
+    open_guests(k);
     k->rights = rights_open(k->kube, k->spec.space, &rights_ops, k);
     return 0;
 }
@@ -542,7 +613,12 @@ static int kubernetes_start(struct engine *e, const struct engine_lease *l,
     struct kubernetes *k = (struct kubernetes *) e;
     int rc = refuse(k, l->runner, err);
 
-    return rc < 0 ? rc : pods_start(k->pods, l, err);
+    if (rc == 0 && l->guest && !k->guests)
+        rc = err_set(err, EINVAL, "the pool takes no pods of others any more");
+    if (rc < 0)
+        return rc;
+    return l->guest ? guestpods_start(k->guests, l, err)
+                    : pods_start(k->pods, l, err);
 }
 
 static int kubernetes_stop(struct engine *e, const char *runner,
@@ -551,14 +627,31 @@ static int kubernetes_stop(struct engine *e, const char *runner,
     struct kubernetes *k = (struct kubernetes *) e;
     int rc = refuse(k, runner, err);
 
+    if (rc == 0 && k->guests && guestpods_stop(k->guests, runner))
+        return 0;
     return rc < 0 ? rc : pods_stop(k->pods, runner, err);
+}
+
+static int kubernetes_tell(struct engine *e, const char *uid,
+                           const struct engine_word *w, struct err *err)
+{
+    const struct kubernetes *k = (const struct kubernetes *) e;
+    int rc = refuse(k, uid, err);
+
+    if (rc == 0 && k->guests)
+        guestpods_tell(k->guests, uid, w);
+    return rc;
 }
 
 static json_t *kubernetes_find(struct engine *e)
 {
     const struct kubernetes *k = (const struct kubernetes *) e;
 
-    return k->observe ? json_array() : pods_find(k->pods);
+    json_t *list = k->observe ? json_array() : pods_find(k->pods);
+
+    if (k->guests)
+        guestpods_find(k->guests, list);
+    return list;
 }
 
 /* ---- logs ---- */
@@ -611,6 +704,7 @@ const struct engine_ops engine_kubernetes = {
     .start = kubernetes_start,
     .stop = kubernetes_stop,
     .output = kubernetes_output,
+    .tell = kubernetes_tell,
     .find = kubernetes_find,
     .log = kubernetes_log,
     .log_list = kubernetes_log_list,

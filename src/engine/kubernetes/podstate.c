@@ -267,3 +267,66 @@ void podstate_gone(struct podstate *s)
         say(s, SPEC_CAUSE_DELETED, "the pod is gone", "", "");
     s->kind = PODSTATE_OVER;
 }
+
+/* ---- a pod that others made ---- */
+
+/* The first container that did not end well, by what it says. */
+static bool read_failure(const json_t *pod, const char *list,
+                         struct podstate *s)
+{
+    const json_t *all = object_at(pod, "status", list, NULL), *c;
+    size_t i;
+
+    json_array_foreach(all, i, c) {
+        const json_t *end = object_at(c, "state", "terminated", NULL);
+        const char *reason = json_get_str(end, "reason", "");
+
+        if (!end || json_get_u64(end, "exitCode", 0) == 0)
+            continue;
+        s->status = status_of(end);
+        say(s, strcmp(reason, "OOMKilled") == 0 ? SPEC_CAUSE_MEMORY
+               : s->status < 0 ? SPEC_CAUSE_SIGNALLED : SPEC_CAUSE_FAILED,
+            "its container ended", reason, json_get_str(end, "message", ""));
+        return true;
+    }
+    return false;
+}
+
+static void read_failed(const json_t *pod, struct podstate *s)
+{
+    const char *reason = object_str(pod, "status", "reason", NULL);
+    const char *message = object_str(pod, "status", "message", NULL);
+
+    if (read_disruption(pod, s))
+        return;
+    if (strcmp(reason, "DeadlineExceeded") == 0)
+        say(s, SPEC_CAUSE_TIMEOUT, "the pod is past its deadline", "",
+            message);
+    else if (s->leaving)
+        say(s, SPEC_CAUSE_DELETED, "somebody deleted the pod", "", "");
+    else if (!read_failure(pod, "initContainerStatuses", s) &&
+             !read_failure(pod, "containerStatuses", s))
+        say(s, SPEC_CAUSE_FAILED, "the pod failed", reason, message);
+}
+
+void podstate_read_guest(const json_t *pod, struct podstate *ret)
+{
+    struct podstate s = { .kind = PODSTATE_COMING };
+    const char *phase = object_str(pod, "status", "phase", NULL);
+    bool leaving = read_leaving(pod, &s);
+
+    if (strcmp(phase, "Succeeded") == 0) {
+        s.kind = PODSTATE_OVER;
+    } else if (read_refusal(pod, &s)) {
+        s.kind = PODSTATE_OVER;
+    } else if (strcmp(phase, "Failed") == 0) {
+        s.kind = PODSTATE_OVER;
+        read_failed(pod, &s);
+    } else {
+        if (strcmp(phase, "Running") == 0)
+            s.kind = PODSTATE_RUNNING;
+        if (!read_disruption(pod, &s) && leaving)
+            say(&s, SPEC_CAUSE_DELETED, "somebody deleted the pod", "", "");
+    }
+    *ret = s;
+}

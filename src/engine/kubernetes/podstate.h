@@ -30,5 +30,9 @@ struct podstate {
 
 /* Any JSON is read; what makes no sense says nothing. */
 void podstate_read(const json_t *pod, struct podstate *ret);
+/* Of a pod that somebody else made, with whatever containers: it runs from when
+ * one of them does until all have ended, and its end is the pod's.
+ */
+void podstate_read_guest(const json_t *pod, struct podstate *ret);
 /* The object is gone, and this was read of it last: then it is over. */
 void podstate_gone(struct podstate *s);

@@ -513,6 +513,7 @@ const struct engine_ops engine_local = {
     .start = engine_no_start,
     .stop = engine_no_stop,
     .output = engine_no_output,
+    .tell = engine_no_tell,
     .find = local_find,
     .log = local_log,
     .log_list = local_log_list,

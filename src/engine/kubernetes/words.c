@@ -1,0 +1,265 @@
+#include "engine/kubernetes/words.h"
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "kube/backoff.h"
+#include "kube/kube.h"
+#include "kube/object.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Each has its turn: its condition is written, then its Event.  What is refused
+ * is not worth a second try; what the server could not take now is tried some
+ * times more.
+ */
+enum { TEXT_MAX_BYTES = 1000, CODE_MAX_BYTES = 60, NAME_CUT = 200 };
+
+struct saying {
+    struct words *of;
+    char *uid, *space, *name;
+    char code[CODE_MAX_BYTES + 1], text[TEXT_MAX_BYTES + 1];
+    bool good, conditioned, busy;
+    bool more;                         /* it is another one since it left */
+    bool done;                         /* ... and none is wanted any more */
+    unsigned tries;
+    struct kube_call *call;
+    struct watch *timer;
+    struct backoff backoff;
+    struct saying *next;               /* in line */
+};
+
+struct words {
+    struct kube *kube;
+    struct map *all;                   /* by uid: in line, or on the way */
+    struct saying *first, *last;
+    unsigned busy;
+};
+
+static void saying_free(struct saying *s)
+{
+    (void) map_del(s->of->all, s->uid);
+    kube_cancel(s->call);
+    watch_remove(s->timer);
+    free(s->uid);
+    free(s->space);
+    free(s->name);
+    free(s);
+}
+
+static void say_next(struct words *w);
+
+static void line_up(struct saying *s)
+{
+    struct words *w = s->of;
+
+    s->busy = s->more = s->conditioned = false;
+    s->tries = 0;
+    s->next = NULL;
+    if (w->last)
+        w->last->next = s;
+    else
+        w->first = s;
+    w->last = s;
+}
+
+static void done(struct saying *s)
+{
+    struct words *w = s->of;
+
+    w->busy--;
+    if (s->more && !s->done)
+        line_up(s);
+    else
+        saying_free(s);
+    say_next(w);
+}
+
+static void no_head(void *arg)
+{
+    (void) arg;
+}
+
+static int no_bytes(const char *bytes, size_t n, void *arg, struct err *err)
+{
+    (void) bytes;
+    (void) n;
+    (void) arg;
+    (void) err;
+    return 0;
+}
+
+static void say(struct saying *s);
+
+static void on_timer(struct watch *w, void *arg)
+{
+    struct saying *s = arg;
+
+    (void) w;
+    s->timer = NULL;
+    say(s);
+}
+
+static bool worth_another(const struct kube_answer *a)
+{
+    return a->http == 0 || a->http == 429 || a->http >= 500;
+}
+
+static void on_done(const struct kube_answer *a, void *arg)
+{
+    struct saying *s = arg;
+
+    s->call = NULL;
+    if (s->done || s->more) {
+        done(s);
+    } else if (a->rc < 0 && worth_another(a)) {
+        if (++s->tries == WORDS_TRIES)
+            done(s);
+        else
+            s->timer = loop_timer(kube_loop(s->of->kube), backoff_next(
+                &s->backoff, a->wait_ms, fs_random()), on_timer, s);
+    } else if (!s->conditioned && a->rc == 0) {
+        s->conditioned = true;
+        say(s);
+    } else {
+        done(s);
+    }
+}
+
+static const struct kube_ops ops = {
+    .head = no_head, .bytes = no_bytes, .done = on_done,
+};
+
+/* ---- what is sent ---- */
+
+static json_t *condition(const struct saying *s)
+{
+    char now[32];
+
+    clock_print(clock_wall_ms() / 1000 * 1000, now, sizeof now);
+    return json_pack("{s:{s:[{s:s,s:s,s:s,s:s,s:s}]}}", "status",
+                     "conditions", "type", "PodScheduled", "status", "False",
+                     "reason", "Unschedulable", "message", s->text,
+                     "lastTransitionTime", now);
+}
+
+static json_t *event(const struct saying *s)
+{
+    autofree char *name = mem_printf("%.*s.", NAME_CUT, s->name);
+    char now[32];
+
+    clock_print(clock_wall_ms() / 1000 * 1000, now, sizeof now);
+    return json_pack(
+        "{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s},s:s,s:s,s:s,s:{s:s},"
+        "s:s,s:s,s:i}",
+        "apiVersion", "v1", "kind", "Event", "metadata", "generateName", name,
+        "namespace", s->space, "involvedObject", "apiVersion", "v1", "kind",
+        "Pod", "namespace", s->space, "name", s->name, "uid", s->uid,
+        "reason", s->good ? "Scheduled" : "FailedScheduling",
+        "type", s->good ? "Normal" : "Warning", "message", s->text,
+        "source", "component", "weir", "firstTimestamp", now,
+        "lastTimestamp", now, "count", 1);
+}
+
+static void say(struct saying *s)
+{
+    bool first = !s->good && !s->conditioned;
+    autojson json_t *o = first ? condition(s) : event(s);
+    autofree char *text = json_text(o);
+    autofree char *path = first
+        ? mem_printf("/api/v1/namespaces/%s/pods/%s/status", s->space, s->name)
+        : mem_printf("/api/v1/namespaces/%s/events", s->space);
+    struct kube_request q = {
+        .method = first ? "PATCH" : "POST", .path = path, .body = text,
+        .type = first ? "application/strategic-merge-patch+json"
+                      : "application/json", .len = strlen(text),
+    };
+
+    if (kube_start(s->of->kube, &q, &ops, s, &s->call, NULL) < 0)
+        s->timer = loop_timer(kube_loop(s->of->kube), backoff_next(
+            &s->backoff, 0, fs_random()), on_timer, s);
+}
+
+/* ---- the line ---- */
+
+static void say_next(struct words *w)
+{
+    struct saying *s;
+
+    while (w->busy < WORDS_AT_ONCE && (s = w->first)) {
+        w->first = s->next;
+        if (!w->first)
+            w->last = NULL;
+        if (s->done) {
+            saying_free(s);
+            continue;
+        }
+        s->busy = true;
+        w->busy++;
+        say(s);
+    }
+}
+
+static void set(struct saying *s, const struct word *word)
+{
+    (void) snprintf(s->code, sizeof s->code, "%s", word->code);
+    object_line(word->text, strlen(word->text), s->text, sizeof s->text);
+    s->good = word->good;
+}
+
+void words_say(struct words *w, const struct word *word)
+{
+    struct saying *s = map_get(w->all, word->uid);
+
+    if (s) {
+        set(s, word);
+        s->more = s->busy;
+        s->done = false;
+        return;
+    }
+    s = mem_new(sizeof *s);
+    s->of = w;
+    s->uid = mem_str(word->uid);
+    s->space = mem_str(word->space);
+    s->name = mem_str(word->name);
+    set(s, word);
+    (void) map_set(w->all, s->uid, s);
+    line_up(s);
+    say_next(w);
+}
+
+/* One in line has its turn, and says nothing. */
+void words_forget(struct words *w, const char *uid)
+{
+    struct saying *s = map_get(w->all, uid);
+
+    if (s)
+        s->done = true;
+}
+
+struct words *words_open(struct kube *k)
+{
+    struct words *w = mem_new(sizeof *w);
+
+    w->kube = k;
+    w->all = map_new();
+    return w;
+}
+
+void words_close(struct words *w)
+{
+    struct saying *s;
+    size_t pos = 0;
+
+    if (!w)
+        return;
+    for (; (s = map_next(w->all, &pos, NULL)); pos = 0)
+        saying_free(s);
+    map_free(w->all);
+    free(w);
+}
