@@ -107,6 +107,21 @@ static void say_free(struct plan *p, const struct plan_place *places,
             line_room(p, places[k].node);
 }
 
+static bool leaves_for_nobody(const struct plan_item *v)
+{
+    return v->state == ITEM_LEAVING && !v->claimant;
+}
+
+/* What it leaves is nobody's from now on. */
+static void let_go(struct plan *p, struct plan_item *v)
+{
+    bool was = leaves_for_nobody(v);
+
+    v->claimant = NULL;
+    if (!was && leaves_for_nobody(v))
+        p->rooms->leaving_milli += v->held_milli;
+}
+
 /* Who was to move and has not been told to stays where it is. */
 static void drop_claim(struct plan *p, struct plan_claim *c)
 {
@@ -115,7 +130,7 @@ static void drop_claim(struct plan *p, struct plan_claim *c)
         struct plan_item *v = c->victims[k].item;
         struct plan_claim *own = room_claim(p, v);
 
-        v->claimant = NULL;
+        let_go(p, v);
         if (own && v->state == ITEM_RUNNING) {
             unlink_claim(p, own);
             room_claim_free(own);
@@ -200,15 +215,13 @@ static void add_loose(struct plan *p, struct plan_claim *c,
     p->promised++;
 }
 
-bool room_leaving(struct plan *p, struct plan_item *v,
-                  struct plan_item *claimant)
+/* The claim that v is told to leave for; returns as room_leaving does. */
+static bool leave_for(struct plan *p, struct plan_item *v,
+                      struct plan_item *claimant)
 {
+    struct plan_claim *c = room_claim(p, claimant);
     bool left = false;
-    struct plan_claim *c;
 
-    if (!claimant || !item_waits(claimant))
-        return false;
-    c = room_claim(p, claimant);
     if (!c) {
         c = make_claim(p, claimant, v);
         room_add(p, c);
@@ -229,9 +242,21 @@ bool room_leaving(struct plan *p, struct plan_item *v,
     return left;
 }
 
+bool room_leaving(struct plan *p, struct plan_item *v,
+                  struct plan_item *claimant)
+{
+    bool left = claimant && item_waits(claimant) && leave_for(p, v, claimant);
+
+    if (!v->claimant)
+        p->rooms->leaving_milli += v->held_milli;
+    return left;
+}
+
 /* The victim is off its places, or over; more than one may count on it. */
 void room_gone(struct plan *p, struct plan_item *v)
 {
+    if (leaves_for_nobody(v))
+        p->rooms->leaving_milli -= v->held_milli;
     v->claimant = NULL;
     for (struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         uint32_t k = find_victim(c, v);
@@ -247,11 +272,16 @@ void room_gone(struct plan *p, struct plan_item *v)
 
 void room_gave(struct plan *p, const struct plan_item *v, uint32_t place)
 {
+    const struct plan_place *at = &v->places[place];
+
+    if (leaves_for_nobody(v))
+        p->rooms->leaving_milli -=
+            v->shape->parts[at->part].need.gpu_milli;
     for (const struct plan_claim *c = p->rooms->claims; c; c = c->next) {
         uint32_t k = find_victim(c, v);
 
         if (k < c->nvictims && c->victims[k].how == YIELD_SUSPEND)
-            promise_at(&v->places[place], 1, false);
+            promise_at(at, 1, false);
     }
 }
 

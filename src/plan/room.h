@@ -40,6 +40,7 @@ struct rooms {
     struct plan_claim *draft;               /* decided, not begun */
     struct running_set *sets;          /* who goes first first: see ripe.c */
     uint32_t nsets, sets_cap;
+    uint64_t leaving_milli;            /* devices of those who leave for nobody */
     uint64_t asks;                     /* victim.c: so far */
 };
 
