@@ -138,7 +138,8 @@ static void drop_claim(struct plan *p, struct plan_claim *c)
     }
     say_free(p, c->places, c->nplaces);
     for (uint32_t k = 0; k < c->nvictims; k++)
-        if (c->victims[k].how == YIELD_SUSPEND)
+        if (c->victims[k].how == YIELD_SUSPEND ||
+            leaves_for_nobody(c->victims[k].item))
             say_free(p, c->victims[k].item->places,
                      c->victims[k].item->nplaces);
     room_claim_free(c);

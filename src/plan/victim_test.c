@@ -55,6 +55,65 @@ static void test_leaves_beside(void)
     plan_free(b->p);
 }
 
+static struct plan_place at(struct plan_node *n, uint32_t devices,
+                            uint16_t first)
+{
+    struct plan_place place = { .node = n, .ndevices = devices };
+
+    for (uint32_t d = 0; d < devices; d++)
+        place.device[d] = (uint16_t) (first + d);
+    return place;
+}
+
+static struct plan_item *starts(struct bed *b, struct plan_item *i,
+                                const struct plan_place *places, uint32_t n)
+{
+    struct err err;
+
+    ok(plan_start(b->p, i, places, n, &err) == 0, "it is put there");
+    return i;
+}
+
+/* Two ranks leave for one that wants the place of the first; it wants it no more,
+ * and the second's is for whoever waits there, in a pool where not all look again
+ * at any change.
+ */
+static void test_leaves_for_nobody(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *back, *gang, *low, *high;
+    struct plan_node *m, *n;
+    char name[8];
+
+    bed_open(b);
+    m = bed_node(b, "m", 1, true, false);
+    n = bed_node(b, "n", 2, true, false);
+    for (unsigned k = 0; k < 16; k++) {
+        (void) snprintf(name, sizeof name, "o%u", k);
+        (void) bed_node(b, name, 0, true, false);
+    }
+    back = starts(b, BED(.milli = 2000, .priority = 1),
+                  (struct plan_place []) { at(n, 2, 0) }, 1);
+    plan_leaving(b->p, back, NULL);
+    plan_left(b->p, back, true, 0);
+    (void) starts(b, BED(.cpus = 1, .yield = YIELD_NEVER),
+                  (struct plan_place []) { at(n, 0, 0) }, 1);
+    gang = starts(b, BED(.milli = 1000, .ranks = 2, .yield = YIELD_KILL),
+                  (struct plan_place []) { at(m, 1, 0), at(n, 1, 0) }, 2);
+    low = starts(b, BED(.milli = 1000),
+                 (struct plan_place []) { at(n, 1, 1) }, 1);
+    plan_tick(b->p, plan_now(b->p) + 6 * MINUTE);
+    high = BED(.milli = 1000, .cpus = 64, .priority = 2);
+    ok(evicts(b, gang, high, EVICT_PRIORITY, YIELD_KILL), "the gang goes");
+    plan_leaving(b->p, gang, high);
+    ok(nothing(b), "and is waited for");
+    plan_hold(b->p, high, true);
+    ok(evicts(b, low, back, EVICT_PRIORITY, YIELD_SUSPEND),
+       "what it leaves is for another now");
+    bed_run(b);
+    plan_free(b->p);
+}
+
 /* One leaves of itself, and its place would do; then its node closes. */
 static void test_leaving_closed(void)
 {
@@ -81,6 +140,7 @@ int main(void)
 {
     test_leaves_anyhow();
     test_leaves_beside();
+    test_leaves_for_nobody();
     test_leaving_closed();
     return tap_done();
 }
