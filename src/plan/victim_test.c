@@ -55,6 +55,27 @@ static void test_leaves_beside(void)
     plan_free(b->p);
 }
 
+/* ... or leaves for one that has no use for it. */
+static void test_leaves_for_runner(void)
+{
+    struct bed bed, *b = &bed;
+    struct plan_item *goes, *low, *high, *other;
+
+    bed_open(b);
+    no_moves(b);
+    (void) bed_node(b, "n", 1, true, false);
+    goes = RAN(0, .milli = 500, .yield = YIELD_NEVER);
+    low = RAN(6 * MINUTE, .milli = 500);
+    other = RAN(0, .cpus = 1);
+    high = BED(.milli = 1000, .priority = 1);
+    ok(nothing(b), "one never leaves, and the other stays");
+    plan_leaving(b->p, goes, other);
+    ok(evicts(b, low, high, EVICT_PRIORITY, YIELD_SUSPEND),
+       "it does, for one that runs: the other has to go as well");
+    bed_run(b);
+    plan_free(b->p);
+}
+
 static struct plan_place at(struct plan_node *n, uint32_t devices,
                             uint16_t first)
 {
@@ -140,6 +161,7 @@ int main(void)
 {
     test_leaves_anyhow();
     test_leaves_beside();
+    test_leaves_for_runner();
     test_leaves_for_nobody();
     test_leaving_closed();
     return tap_done();
