@@ -32,7 +32,7 @@
  * that suspend.
  */
 /* Those that an attempt may end with by itself; a stray is stopped. */
-enum { CAUSES = SPEC_CAUSE_STRAY };
+enum { CAUSES = SPEC_CAUSE_COUNT };
 
 struct random {
     uint64_t state;
@@ -228,6 +228,8 @@ static void random_report(struct random *r, struct sim *s)
             e.status = (int) below(r, 20) - 10;
         if (chance(r, 10))
             e.cause = (enum spec_cause) below(r, CAUSES);
+        if (spec_cause_of_place(e.cause))
+            e.data = json_pack("{s:s}", "why", "its place is gone");
     }
     (void) sim_do(s, &e);
 }
@@ -576,6 +578,7 @@ static void one_life(uint64_t seed, unsigned events, bool suspends)
 
     sim_open(&s);
     s.stages = seed % 2;
+    s.whole = seed % 5 == 0;
     s.suspends = suspends;
     (void) sim_tenant(&s, "lab", json_pack("{s:i}", "weight", 2));
     (void) sim_tenant(&s, "u", json_pack("{s:s,s:i,s:i}", "parent", "lab",
