@@ -162,6 +162,7 @@ static inline void close_control(struct control *c)
     watch_remove(c->silent);
     (void) map_del(c->pools, own.name);
     pools_close(c);
+    observe_close(c);
     json_decref(c->telemetry);
     json_decref(c->strays);
     leases_close(c);

@@ -100,6 +100,8 @@ struct control {
     struct watch *aging;               /* staged.c */
     struct watch *moving;              /* moving.c */
     struct watch *idling;              /* idle.c */
+    struct watch *observing;           /* observe.c */
+    json_t *rows;                      /* ... and what is not durable yet */
     json_t *telemetry;                 /* telemetry.c; block id -> {at, devices} */
     json_t *strays;                    /* stray.c; block id -> {what: evidence} */
     struct watch *trim, *sweep;        /* retention.c */
@@ -193,6 +195,16 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
                 bool observe, struct err *err, void *arg);
 json_t *pools_seen(const char *name, void *arg);
 bool pools_find(const char *name, struct service_pool *ret, void *arg);
+
+/* observe.c: what stood idle in pools that are observed, into the journal. */
+void observe_start(struct control *c);
+/* The last word of all: they are journalled, and nothing is looked at after. */
+void observe_stop(struct control *c);
+/* The engine of this pool is about to be closed. */
+void observe_leave(struct control *c, struct reached *r);
+void observe_close(struct control *c);
+/* Rows that the store may not have yet, the one under way last. */
+json_t *observe_rows(const char *pool, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */
 struct order_of {
