@@ -91,6 +91,11 @@ struct service_ops {
      * is not in the store yet, and what goes on (`going`); caller owns the array.
      */
     json_t *(*pool_rows)(const char *name, void *arg);
+    /* The same since this control plane began, added up: {seen, models: {MODEL:
+     * {used, waste, idle_frag, idle_nodemand}}}, in seconds; caller owns.
+     * NULL: nothing.
+     */
+    json_t *(*pool_totals)(const char *name, void *arg);
 };
 
 /* The backup of a service that has a store: 0 when it is under way and `done`

@@ -101,7 +101,8 @@ struct control {
     struct watch *moving;              /* moving.c */
     struct watch *idling;              /* idle.c */
     struct watch *observing;           /* observe.c */
-    json_t *rows;                      /* ... and what is not durable yet */
+    json_t *rows, *totals;             /* ... and what is not durable yet, and
+                                          sums by pool since the start */
     json_t *telemetry;                 /* telemetry.c; block id -> {at, devices} */
     json_t *strays;                    /* stray.c; block id -> {what: evidence} */
     struct watch *trim, *sweep;        /* retention.c */
@@ -205,6 +206,7 @@ void observe_leave(struct control *c, struct reached *r);
 void observe_close(struct control *c);
 /* Rows that the store may not have yet, the one under way last. */
 json_t *observe_rows(const char *pool, void *arg);
+json_t *observe_totals(const char *pool, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */
 struct order_of {

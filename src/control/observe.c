@@ -1,5 +1,6 @@
 #include "control/control_int.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -77,11 +78,47 @@ static void send_rows(struct control *c)
         send_row(c, kept);
 }
 
+/* {seen, models: {MODEL: {used, ...}}}, in seconds: of a row into a sum. */
+static void add_sum(json_t *sum, const json_t *row)
+{
+    static const char *const shares[] = { "used", "waste", "idle_frag",
+                                          "idle_nodemand" };
+    json_t *models = json_object_get(sum, "models"), *to;
+    uint64_t from = 0, until = 0;
+    const json_t *d;
+    size_t i;
+
+    if (clock_parse(json_get_str(row, "from", ""), &from, NULL) == 0 &&
+        clock_parse(json_get_str(row, "to", ""), &until, NULL) == 0)
+        json_put_u64(sum, "seen", json_get_u64(sum, "seen", 0) +
+                     (until - from) / 1000);
+    json_array_foreach(json_object_get(row, "devices"), i, d) {
+        const char *model = json_get_str(d, "model", "");
+
+        if (!json_object_get(models, model))
+            json_put(models, model, json_object());
+        to = json_object_get(models, model);
+        for (size_t k = 0; k < array_size(shares); k++)
+            json_put_u64(to, shares[k], json_get_u64(to, shares[k], 0) +
+                         json_get_u64(d, shares[k], 0));
+    }
+}
+
+static void add_total(struct control *c, const char *pool, const json_t *row)
+{
+    if (!c->totals)
+        c->totals = json_object();
+    if (!json_object_get(c->totals, pool))
+        json_put(c->totals, pool, json_pack("{s:{}}", "models"));
+    add_sum(json_object_get(c->totals, pool), row);
+}
+
 /* A disk that is full for so long: the oldest are not seen, then. */
 static void keep_row(struct control *c, const char *pool, const json_t *row)
 {
     json_t *named = json_object();
 
+    add_total(c, pool, row);
     if (!c->rows)
         c->rows = json_array();
     if (json_array_size(c->rows) >= ROWS_MAX) {
@@ -150,13 +187,22 @@ void observe_close(struct control *c)
 {
     watch_remove(take(c->observing));
     json_decref(take(c->rows));
+    json_decref(take(c->totals));
+}
+
+static json_t *under_way(const struct control *c, const char *pool)
+{
+    const struct reached *r = map_get(c->pools, pool);
+
+    return r && r->engine && r->observe
+           ? r->ops->history(r->engine, ENGINE_UNDER_WAY) : NULL;
 }
 
 json_t *observe_rows(const char *pool, void *arg)
 {
     const struct control *c = arg;
-    const struct reached *r = map_get(c->pools, pool);
-    json_t *list = json_array(), *under_way = NULL, *kept;
+    json_t *list = json_array(), *kept;
+    autojson json_t *now = under_way(c, pool);
     size_t i;
 
     json_array_foreach(c->rows, i, kept) {
@@ -165,12 +211,24 @@ json_t *observe_rows(const char *pool, void *arg)
         if (strcmp(json_get_str(row, "name", ""), pool) == 0)
             (void) json_array_append(list, row);
     }
-    if (r && r->engine && r->observe)
-        under_way = r->ops->history(r->engine, ENGINE_UNDER_WAY);
-    if (under_way) {
-        json_put_bool(json_array_get(under_way, 0), "going", true);
-        (void) json_array_extend(list, under_way);
+    if (now) {
+        json_put_bool(json_array_get(now, 0), "going", true);
+        (void) json_array_extend(list, now);
     }
-    json_decref(under_way);
     return list;
+}
+
+json_t *observe_totals(const char *pool, void *arg)
+{
+    const struct control *c = arg;
+    const json_t *so_far = json_object_get(c->totals, pool);
+    autojson json_t *now = under_way(c, pool);
+    json_t *sum;
+
+    if (!so_far && !now)
+        return NULL;
+    sum = so_far ? json_deep_copy(so_far) : json_pack("{s:{}}", "models");
+    if (now)
+        add_sum(sum, json_array_get(now, 0));
+    return sum;
 }

@@ -248,4 +248,5 @@ const struct service_ops control_service = {
     .pool = pools_find,
     .pool_seen = pools_seen,
     .pool_rows = observe_rows,
+    .pool_totals = observe_totals,
 };
