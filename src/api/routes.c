@@ -201,6 +201,7 @@ const struct route routes[] = {
       .args = {
           { "since", ARG_TEXT, 0, 64, NULL,
             "a date, or so long ago; 7d unless said" },
+          { "jobs", ARG_FLAG, 0, 0, NULL, "and the pods that had devices" },
       },
       .status = 200, .type = "application/json", .schema = "PoolWaste",
       .errors = "404 409 422" },

@@ -25,6 +25,7 @@ enum {
     ROW_S = 900,                       /* no row crosses an edge of these */
     POINTS = 200,
     WAITS = 20,
+    JOBS = 100000,
     WEEK_MS = 7 * 24 * 3600 * 1000,
 };
 
@@ -57,6 +58,8 @@ struct account {
     uint64_t seen_s, asked, starts, start_waits, cpus[SHARES];
     struct map *models, *spaces;       /* name -> struct model, space */
     json_t *waits;                     /* longest first */
+    json_t *jobs;                      /* newest rows first; NULL: not asked */
+    uint64_t left_out;
     uint64_t step_s;
     struct point points[POINTS];
     bool past;
@@ -71,6 +74,14 @@ static uint64_t time_at(const json_t *row, const char *key)
 }
 
 /* ---- rows ---- */
+
+static void put_time(json_t *o, const char *key, uint64_t s)
+{
+    char text[32];
+
+    clock_print(s * 1000, text, sizeof text);
+    json_put_str(o, key, text);
+}
 
 static struct model *model_of(struct account *t, const char *name)
 {
@@ -164,13 +175,46 @@ static void add_waits(struct account *t, const json_t *row)
     }
 }
 
+/* Pods that ended, and those that go on: [namespace, devices, ...]. */
+static void add_jobs(struct account *t, const json_t *row)
+{
+    static const char *const times[] = { "made", "bound", "ended" };
+    const json_t *j;
+    size_t i;
+
+    t->left_out += json_get_u64(row, "jobs_left_out", 0);
+    json_array_foreach(json_object_get(row, "jobs"), i, j) {
+        json_t *o;
+
+        if (json_array_size(t->jobs) == JOBS) {
+            t->left_out++;
+            continue;
+        }
+        o = json_object();
+        json_put(o, "namespace", json_incref(json_array_get(j, 0)));
+        json_put(o, "devices", json_incref(json_array_get(j, 1)));
+        json_put_milli(o, "cpus", (uint64_t)
+                       json_integer_value(json_array_get(j, 2)));
+        for (size_t k = 0; k < array_size(times); k++) {
+            json_int_t s = json_integer_value(json_array_get(j, 3 + k));
+
+            if (s > 0)
+                put_time(o, times[k], (uint64_t) s);
+        }
+        (void) json_array_append_new(t->jobs, o);
+    }
+}
+
 static void add_row(struct account *t, const json_t *row)
 {
     uint64_t from = time_at(row, "from"), to = time_at(row, "to");
     struct point *at;
 
-    if (json_get_bool(row, "going", false))
+    if (json_get_bool(row, "going", false)) {
         t->to_s = to;
+        if (t->jobs && from == to)
+            add_jobs(t, row);          /* who goes on, of no time yet */
+    }
     if (strcmp(json_get_str(row, "name", t->pool), t->pool) != 0 ||
         from >= to || to > t->oldest_s || from < t->from_s ||
         from >= t->base_s + POINTS * t->step_s)
@@ -188,6 +232,8 @@ static void add_row(struct account *t, const json_t *row)
     add_devices(t, row, at);
     add_spaces(t, row);
     add_waits(t, row);
+    if (t->jobs)
+        add_jobs(t, row);
 }
 
 struct page {
@@ -236,14 +282,6 @@ static int read_rows(struct call *c, struct account *t, struct err *err)
 static void put_rounded(json_t *o, const char *key, double v, double digits)
 {
     json_put(o, key, json_real(round(v * digits) / digits));
-}
-
-static void put_time(json_t *o, const char *key, uint64_t s)
-{
-    char text[32];
-
-    clock_print(s * 1000, text, sizeof text);
-    json_put_str(o, key, text);
 }
 
 /* Seconds of `unit`s, and what of them is wasted. */
@@ -403,6 +441,10 @@ static json_t *answer(const struct account *t)
                 (double) t->start_waits / (double) t->starts : 0, 1e3);
     put_waits(o, t);
     put_points(o, t);
+    if (t->jobs) {
+        json_put(o, "jobs", json_incref(t->jobs));
+        json_put_u64(o, "jobs_left_out", t->left_out);
+    }
     return o;
 }
 
@@ -431,6 +473,7 @@ static void account_begin(struct account *t, const struct call *c,
     *t = (struct account) {
         .policy = world_policy(api_world(c->api)), .pool = p->name,
         .models = map_new(), .spaces = map_new(), .waits = json_array(),
+        .jobs = call_flag(c, "jobs") ? json_array() : NULL,
         .oldest_s = UINT64_MAX, .to_s = now / 1000,
         .from_s = (since_ms ? since_ms : now > WEEK_MS ? now - WEEK_MS : 0) /
                   1000,
@@ -453,6 +496,7 @@ static void account_end(struct account *t)
     map_free(t->models);
     map_free(t->spaces);
     json_decref(t->waits);
+    json_decref(t->jobs);
 }
 
 void get_pool_waste(struct call *c)

@@ -2,12 +2,14 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/quantity.h"
 #include "cli/call.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "sim/observed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,11 +19,14 @@ enum { OUT_MAX = 64 * 1024 * 1024, ROWS = 10 };
 
 struct waste_opts {
     const char *since;
+    bool plan;
 };
 
 static const struct opt waste_opts[] = {
     { "since", 0, "TIME", "from then on: a date, or so long ago (7d)",
       OPT_TEXT, offsetof(struct waste_opts, since) },
+    { "plan", 0, NULL, "and what Weir's plan would have done with the same "
+      "pods", OPT_FLAG, offsetof(struct waste_opts, plan) },
     { .kind = OPT_END },
 };
 
@@ -172,12 +177,39 @@ static void print_head(const json_t *w)
                                   1000), a));
 }
 
+static void print_plan(const json_t *w)
+{
+    const json_t *p = json_object_get(w, "plan");
+    char a[HUMAN_SIZE], b[HUMAN_SIZE];
+
+    if (!p)
+        return;
+    if (json_get_str(p, "why", NULL)) {
+        printf("\nWhat Weir's plan would have done is not known: %s.\n",
+               json_get_str(p, "why", ""));
+        return;
+    }
+    printf("\nWith the same %.0f pods, Weir's plan on a virtual clock has them "
+           "wait %s on\naverage, and not ", json_get_number(p, "pods"),
+           human_span((uint64_t) (1000 * json_get_number(p,
+                      "average_wait_seconds_plan")), a));
+    printf("%s; ", human_span((uint64_t) (1000 * json_get_number(p,
+                              "average_wait_seconds")), a));
+    printf("their wastage %s, and not %s.  Lengths, CPUs and GPUs are\nas seen; "
+           "models, labels, taints and gangs count for nothing there; pods "
+           "that never\nstarted, and %.0f others, are left out.\n",
+           human_share(json_get_number(p, "wr_plan"), a),
+           human_share(json_get_number(p, "wr"), b),
+           json_get_number(p, "left_out"));
+}
+
 static int print_waste(struct cli *c, const json_t *w)
 {
     int rc;
 
     print_head(w);
     rc = print_shares(c, w);
+    print_plan(w);
     if (rc == 0 && json_array_size(json_object_get(w, "namespaces"))) {
         (void) putchar('\n');
         rc = print_spaces(c, w);
@@ -213,22 +245,46 @@ void waste_csv(const json_t *pools, struct buf *out)
 
 /* ---- what is asked ---- */
 
-static int ask(struct cli *c, const char *pool, const char *since,
+/* What our plan would have done with its jobs, in their place. */
+static int add_plan(struct cli *c, const char *pool, json_t *w)
+{
+    autojson json_t *nodes = NULL;
+    struct err err = { 0 };
+    struct observed o;
+    int rc = call_get(c, &nodes, "/v1/pools/%s", pool);
+
+    if (rc)
+        return rc;
+    if (observed_play(w, nodes, &o, &err) < 0)
+        json_put(w, "plan", json_pack("{s:s}", "why", err.text));
+    else
+        json_put(w, "plan", json_pack(
+            "{s:I,s:I,s:f,s:f,s:f,s:f}", "pods", (json_int_t) o.pods,
+            "left_out", (json_int_t) o.left_out, "average_wait_seconds",
+            o.wait_s, "average_wait_seconds_plan", o.plan_wait_s, "wr", o.wr,
+            "wr_plan", o.plan_wr));
+    (void) json_object_del(w, "jobs");
+    return 0;
+}
+
+static int ask(struct cli *c, const char *pool, const struct waste_opts *o,
                json_t *list)
 {
-    autofree char *from = call_path("%s", since ? since : "7d");
+    autofree char *from = call_path("%s", o->since ? o->since : "7d");
     autofree char *name = call_path("%s", pool);
-    autofree char *path = mem_printf("/v1/waste/%s?since=%s", name, from);
+    autofree char *path = mem_printf("/v1/waste/%s?since=%s%s", name, from,
+                                     o->plan ? "&jobs=1" : "");
     json_t *w = NULL;
     int rc = call_json(c, "GET", path, NULL, &w);
 
-    if (rc == 0)
-        (void) json_array_append_new(list, w);
-    return rc;
+    if (rc)
+        return rc;
+    (void) json_array_append_new(list, w);
+    return o->plan ? add_plan(c, pool, w) : 0;
 }
 
 /* Those that were named, or all that are observed. */
-static int ask_all(struct cli *c, const char *since, json_t *list)
+static int ask_all(struct cli *c, const struct waste_opts *o, json_t *list)
 {
     autojson json_t *pools = NULL;
     const json_t *p;
@@ -236,13 +292,13 @@ static int ask_all(struct cli *c, const char *since, json_t *list)
     int rc = 0;
 
     for (unsigned k = 0; k < c->nargs && rc == 0; k++)
-        rc = ask(c, c->args[k], since, list);
+        rc = ask(c, c->args[k], o, list);
     if (c->nargs || rc)
         return rc;
     rc = call_get(c, &pools, "/v1/pools");
     json_array_foreach(json_object_get(pools, "items"), i, p)
         if (rc == 0 && json_get_bool(p, "observe", false))
-            rc = ask(c, json_get_str(p, "name", ""), since, list);
+            rc = ask(c, json_get_str(p, "name", ""), o, list);
     if (rc == 0 && json_array_size(list) == 0)
         return cli_fail(c, CLI_MISSING, "no pool is looked at only; 'weir "
                         "pool add NAME --engine kubernetes --observe' adds "
@@ -277,7 +333,7 @@ static int run_waste(struct cli *c, const void *opts)
         return cli_fail(c, CLI_USAGE, "--since: expected a date such as "
                         "2030-01-31T18:00:00Z, or so long ago such as 7d, "
                         "got '%s'", o->since);
-    rc = ask_all(c, o->since, list);
+    rc = ask_all(c, o, list);
     if (rc)
         return rc;
     if (c->out == OUT_HTML || c->out == OUT_CSV)
@@ -297,7 +353,7 @@ static int run_waste(struct cli *c, const void *opts)
 const struct verb verb_waste = {
     .name = "waste",
     .summary = "what stands idle in clusters that are looked at, and for whom",
-    .usage = "[POOL...] [--since TIME]",
+    .usage = "[POOL...] [--since TIME] [--plan]",
     .about = "Of pools added with --observe, all of them unless named.  WASTED "
              "is what stood idle\nwhile a pod waited that would have fitted, "
              "FRAGMENTS while pods waited and none\nwould have; both together "
@@ -307,7 +363,7 @@ const struct verb verb_waste = {
              "over time.",
     .examples = "weir waste\n"
                 "weir waste lab --since 24h\n"
-                "weir waste --since 7d -o html > waste.html",
+                "weir waste --since 7d --plan -o html > waste.html",
     .opts = waste_opts,
     .size = sizeof(struct waste_opts),
     .max_args = 16,

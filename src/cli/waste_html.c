@@ -166,6 +166,52 @@ static void put_summary(struct buf *b, const json_t *w)
     (void) buf_str(b, " GPU-hours that stood idle meanwhile.</p></div>");
 }
 
+/* ---- what could be ---- */
+
+static void put_versus(struct buf *b, const char *what, const char *is,
+                       const char *would)
+{
+    (void) buf_printf(b, "<tr><td>%s</td><td>%s</td><td>%s</td></tr>", what,
+                      is, would);
+}
+
+static void put_plan(struct buf *b, const json_t *w)
+{
+    const json_t *p = json_object_get(w, "plan");
+    autobuf struct buf is = BUF_INIT(64), would = BUF_INIT(64);
+
+    if (!p || json_get_str(p, "why", NULL))
+        return;
+    (void) buf_printf(b, "<div class=\"card scroll\"><h2>What Weir would have "
+                      "done</h2><p>The %.0f pods that had GPUs in this time, "
+                      "given to Weir's plan on a virtual clock.</p><table>"
+                      "<thead><tr><th></th><th>as it was</th><th>by Weir's "
+                      "plan</th></tr></thead><tbody>",
+                      json_get_number(p, "pods"));
+    put_span(&is, json_get_number(p, "average_wait_seconds"));
+    put_span(&would, json_get_number(p, "average_wait_seconds_plan"));
+    put_versus(b, "wait of these pods, on average", buf_text(&is),
+               buf_text(&would));
+    buf_clear(&is);
+    buf_clear(&would);
+    put_share(&is, json_get_number(p, "wr"), 1);
+    put_share(&would, json_get_number(p, "wr_plan"), 1);
+    put_versus(b, "GPU-time idle while some of them waited", buf_text(&is),
+               buf_text(&would));
+    (void) buf_printf(b, "</tbody></table><p class=\"notes\">Each pod comes "
+                      "when it was made, and runs as long as it did, on any "
+                      "GPUs of a node that has as many free, and its CPUs. So "
+                      "what else the cluster had to mind counts for nothing: "
+                      "models, labels, taints, gangs, quotas, memory, pods "
+                      "without GPUs, and the time that a start takes. Nobody "
+                      "is suspended; lengths are not known but learned from "
+                      "those that ended before. Pods that never started are in "
+                      "neither column, and %.0f were left out, as they fit on "
+                      "no node that is open now or were too many to keep. Take "
+                      "it for what could be had at best.</p></div>",
+                      json_get_number(p, "left_out"));
+}
+
 /* ---- over time ---- */
 
 struct chart {
@@ -467,6 +513,7 @@ static void put_pool(struct buf *b, const json_t *w)
     put_figures(b, w);
     put_summary(b, w);
     put_chart(b, w);
+    put_plan(b, w);
     put_models(b, w);
     put_spaces(b, w);
     put_waits(b, w);

@@ -45,6 +45,7 @@ struct ledger *ledger_new(void)
                                  .slot = change_slot };
     l->tally = tally_new();
     l->waits = json_array();
+    l->jobs = json_array();
     return l;
 }
 
@@ -85,6 +86,7 @@ void ledger_free(struct ledger *l)
     tally_free(l->tally);
     json_decref(l->rows);
     json_decref(l->waits);
+    json_decref(l->jobs);
     free(l->dirty);
     free(l);
 }
@@ -109,10 +111,14 @@ static void row_end(struct ledger *l)
         row = tally_row(l->tally);
         offer_waiting(l, l->waits);
         json_put(row, "waits", take(l->waits));
+        json_put(row, "jobs", take(l->jobs));
+        json_put_u64(row, "jobs_left_out", l->left_out);
         if (!l->rows)
             l->rows = json_array();
         (void) json_array_append_new(l->rows, row);
         l->waits = json_array();
+        l->jobs = json_array();
+        l->left_out = 0;
     }
     tally_clear(l->tally);
     l->row_s = l->now_s;
@@ -579,7 +585,9 @@ json_t *ledger_take(struct ledger *l, bool end, uint64_t now_ms)
 
 json_t *ledger_row(struct ledger *l, uint64_t now_ms)
 {
-    json_t *row, *waits;
+    json_t *row, *waits, *jobs;
+    const struct pod *p;
+    size_t pos = 0;
 
     catch_up(l, now_ms);
     if (!l->seeing)
@@ -588,5 +596,10 @@ json_t *ledger_row(struct ledger *l, uint64_t now_ms)
     waits = json_copy(l->waits);
     offer_waiting(l, waits);
     json_put(row, "waits", waits);
+    jobs = json_copy(l->jobs);
+    while ((p = map_next(l->pods, &pos, NULL)))
+        if (p->is == STAGE_HELD && p->gpus)
+            job_add(jobs, p, 0);
+    json_put(row, "jobs", jobs);
     return row;
 }

@@ -25,6 +25,13 @@ struct err;
  * wait: so far, in seconds; fits: of that, while a node would have taken it;
  * going: it still waits; why: as the cluster's scheduler says it.
  *
+ * And `jobs`, LEDGER_JOBS at most, of pods with devices that ended after they
+ * were bound, in seconds since 1970:
+ *
+ *     [namespace, devices, thousandths of CPUs, made, bound, ended]
+ *
+ * `jobs_left_out` says how many more there were.
+ *
  *   1. Nothing is counted while the cluster is not seen.
  *   2. In each row and for each model: used, waste, idle_frag and idle_nodemand
  *      are what open nodes have, and what pods hold on any node.
@@ -34,6 +41,7 @@ enum {
     LEDGER_LAG_S = 30,
     LEDGER_ROW_S = 900,
     LEDGER_WAITS = 8,
+    LEDGER_JOBS = 500,
 };
 
 struct ledger;
@@ -59,5 +67,7 @@ void ledger_seen(struct ledger *l, bool seen, uint64_t now_ms);
  * array.  `end`: the one under way ends now, with no more word to wait for.
  */
 json_t *ledger_take(struct ledger *l, bool end, uint64_t now_ms);
-/* The row under way, which may be of no time yet; NULL: nothing is seen. */
+/* The row under way, which may be of no time yet; NULL: nothing is seen.  Its
+ * jobs have those that go on as well, ended 0.
+ */
 json_t *ledger_row(struct ledger *l, uint64_t now_ms);

@@ -61,6 +61,7 @@ struct pod {
     uint32_t space, seen, changes;     /* changes: that are not due */
     struct resources takes;
     uint64_t gpus, created_s, last_s;  /* last_s: its last change's time */
+    uint64_t held_s;                   /* since then, once it is held */
     struct shape *shape;               /* while it waits, or is about to */
     struct place *place;
     uint64_t fitted_s;                 /* its shape's when it began to wait */
@@ -94,7 +95,8 @@ struct ledger {
     uint64_t now_s, number, row_s;     /* row_s: of the row under way */
     uint32_t lists[2];
     bool listing[2], seeing, stirred;  /* stirred: who fits is to be found out */
-    json_t *rows, *waits;
+    json_t *rows, *waits, *jobs;
+    uint64_t left_out;                 /* of the jobs */
 };
 
 /* ledger_state.c */
@@ -109,6 +111,9 @@ struct shape *shape_join(struct ledger *l, const json_t *object,
 void shape_leave(struct ledger *l, struct pod *p);
 /* One that waits, or has waited until `at_s`, in the form of ledger.h. */
 void wait_offer(json_t *waits, const struct pod *p, uint64_t at_s);
+
+/* One that is held, or was until `ended_s`. */
+void job_add(json_t *jobs, const struct pod *p, uint64_t ended_s);
 
 /* ledger_fits.c */
 void place_stir(struct ledger *l, struct place *p);

@@ -258,8 +258,24 @@ static void wait_end(struct ledger *l, struct pod *p, bool starts,
     }
 }
 
-static void hold_end(struct ledger *l, struct pod *p)
+void job_add(json_t *jobs, const struct pod *p, uint64_t ended_s)
 {
+    int space = (int) strcspn(p->key, "/");
+
+    (void) json_array_append_new(jobs, json_pack("[s#,I,I,I,I,I]", p->key,
+                                 space, (json_int_t) p->gpus,
+                                 (json_int_t) p->takes.cpu_milli,
+                                 (json_int_t) p->created_s,
+                                 (json_int_t) p->held_s,
+                                 (json_int_t) ended_s));
+}
+
+static void hold_end(struct ledger *l, struct pod *p, uint64_t at_s)
+{
+    if (p->gpus && l->seeing && json_array_size(l->jobs) < LEDGER_JOBS)
+        job_add(l->jobs, p, at_s);
+    else if (p->gpus && l->seeing)
+        l->left_out++;
     pod_count(l, take(p->place), p, -1);
 }
 
@@ -270,7 +286,7 @@ void pod_step(struct ledger *l, struct pod *p, enum stage to, uint64_t at_s)
     if (p->is == STAGE_WAITING)
         wait_end(l, p, to == STAGE_HELD, at_s);
     else if (p->is == STAGE_HELD)
-        hold_end(l, p);
+        hold_end(l, p, at_s);
     p->is = to;
     if (to == STAGE_WAITING) {
         wait_begin(l, p);
@@ -278,6 +294,7 @@ void pod_step(struct ledger *l, struct pod *p, enum stage to, uint64_t at_s)
     }
     shape_leave(l, p);
     if (to == STAGE_HELD) {
+        p->held_s = at_s;
         p->place = place_get(l, p->node);
         pod_count(l, p->place, p, 1);
     } else {

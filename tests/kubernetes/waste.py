@@ -274,6 +274,13 @@ def compare(tap, cluster, weir, text):
                for k in w["devices"]["cost"]), f"{text}: cost",
            w["devices"]["cost"], dict(costs))
     said = {s["name"]: s for s in w["namespaces"]}
+    ran = weir.client.need("GET", "/v1/waste/lab?since=1h&jobs=1")["jobs"]
+    known = {(p.space, p.gpus, p.made, p.bound, p.ended)
+             for p in facts(cluster, delays)[0]}
+    over = [(j["namespace"], j["devices"], *(stamp(j.get(k)) for k in (
+        "made", "bound", "ended"))) for j in ran if "ended" in j]
+    tap.ok(over and set(over) <= known and len(set(over)) == len(over),
+           f"{text}: {len(over)} pods that ended", set(over) - known)
     tap.ok(set(said) == set(got["spaces"]) and all(
         near(said[k]["cost"], spaces[k]) and
         said[k]["waited_device_seconds"] == v["waited"] and

@@ -266,6 +266,11 @@ def test_gap(tap, weir, api):
               stamp(w["to"]) - stamp(w["from"]), "which has no hole")
 
 
+def plan(weir):
+    return json.loads(weir.cli("waste", "lab", "--plan", "-o",
+                               "json").stdout)["items"][0]["plan"]
+
+
 def test_faces(tap, weir):
     text = weir.cli("waste", "lab").stdout
     tap.ok("wasted" in text and "speech/big" in text and
@@ -277,6 +282,14 @@ def test_faces(tap, weir):
            "http" not in page and "nan" not in page, "the page", page[-300:])
     answer = json.loads(weir.cli("waste", "-o", "json").stdout)
     tap.equal([w["pool"] for w in answer["items"]], ["lab"], "as JSON")
+    until(lambda: plan(weir).get("pods") == 2, "both pods in the plan")
+    p = plan(weir)
+    tap.ok(p["left_out"] == 0 and p["average_wait_seconds_plan"] <=
+           p["average_wait_seconds"] and 0 <= p["wr_plan"] <= p["wr"] <= 1,
+           "what our plan would have done", p)
+    tap.ok("Weir's plan" in weir.cli("waste", "--plan").stdout and
+           "What Weir would have done" in weir.cli(
+               "waste", "--plan", "-o", "html").stdout, "and its faces")
     tap.ok(weir.cli("waste", "-o", "csv").stdout.count("\nlab,") >= 1,
            "the series as CSV")
 
