@@ -158,11 +158,11 @@ static inline void open_control(struct control *c)
 
 static inline void close_control(struct control *c)
 {
+    observe_close(c);
     journal_close(c);
     watch_remove(c->silent);
     (void) map_del(c->pools, own.name);
     pools_close(c);
-    observe_close(c);
     json_decref(c->telemetry);
     json_decref(c->strays);
     leases_close(c);

@@ -255,12 +255,12 @@ static void on_signal(int sig, void *arg)
 
 static void control_close(struct control *c)
 {
+    observe_close(c);
     journal_close(c);
     retention_stop(c);
     watch_remove(c->leave);
     watch_remove(c->silent);
     pools_close(c);
-    observe_close(c);
     json_decref(c->telemetry);
     json_decref(c->strays);
     free(c->epochs);

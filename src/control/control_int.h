@@ -111,7 +111,7 @@ struct control {
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
-    bool draining;
+    bool draining, closing;
     int rc;                            /* why the loop was stopped; 0: asked to */
     struct err err;
     int lock;
@@ -203,7 +203,7 @@ void observe_start(struct control *c);
 void observe_stop(struct control *c);
 /* The engine of this pool is about to be closed. */
 void observe_leave(struct control *c, struct reached *r);
-void observe_close(struct control *c);
+void observe_close(struct control *c); /* before the journal is */
 /* Rows that the store may not have yet, the one under way last. */
 json_t *observe_rows(const char *pool, void *arg);
 json_t *observe_totals(const char *pool, void *arg);

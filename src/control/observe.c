@@ -177,7 +177,7 @@ void observe_stop(struct control *c)
 
 void observe_leave(struct control *c, struct reached *r)
 {
-    if (c->draining)
+    if (c->draining || c->closing)
         return;
     take_rows(c, r, ENGINE_END);
     send_rows(c);
@@ -185,6 +185,7 @@ void observe_leave(struct control *c, struct reached *r)
 
 void observe_close(struct control *c)
 {
+    c->closing = true;
     watch_remove(take(c->observing));
     json_decref(take(c->rows));
     json_decref(take(c->totals));
