@@ -285,9 +285,10 @@ static json_t *serve_pool_seen(const char *name, void *arg)
     return NULL;
 }
 
-static json_t *serve_pool_rows(const char *name, void *arg)
+static json_t *serve_pool_rows(const char *name, bool jobs, void *arg)
 {
     (void) name;
+    (void) jobs;
     (void) arg;
     return json_array();
 }

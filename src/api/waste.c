@@ -260,7 +260,8 @@ static int on_event(const struct store_event *e, void *arg)
 
 static int read_rows(struct call *c, struct account *t, struct err *err)
 {
-    autojson json_t *fresh = c->api->ops->pool_rows(t->pool, c->api->arg);
+    autojson json_t *fresh = c->api->ops->pool_rows(t->pool, t->jobs,
+                                                    c->api->arg);
     struct store_event_query q = { .before = INT64_MAX, .limit = PAGE,
                                    .type = "pool.seen" };
     struct page p = { .account = t };

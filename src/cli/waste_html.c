@@ -291,16 +291,16 @@ static void put_levels(struct buf *b, const struct chart *c)
 /* Whole days or hours below it, so few that they can be read. */
 static void put_marks(struct buf *b, const struct chart *c)
 {
-    static const double steps[] = { 300, 900, 3600, 3 * 3600, 6 * 3600,
+    static const time_t steps[] = { 300, 900, 3600, 3 * 3600, 6 * 3600,
                                     12 * 3600, DAY, 2 * DAY, 7 * DAY,
                                     28 * DAY };
-    double step = steps[0];
+    time_t step = steps[0], from = (time_t) c->from, t;
 
-    for (size_t i = 1; i < array_size(steps) && c->span / step > MARKS; i++)
-        step = steps[i];
-    for (double s = ceil(c->from / step) * step; s <= c->from + c->span;
-         s += step) {
-        time_t t = (time_t) s;
+    for (size_t i = 1; i < array_size(steps); i++)
+        if (c->span / (double) step > MARKS)
+            step = steps[i];
+    for (t = (from + step - 1) / step * step;
+         (double) t <= c->from + c->span; t += step) {
         struct tm tm;
         char text[32];
 
@@ -309,7 +309,7 @@ static void put_marks(struct buf *b, const struct chart *c)
                                                     : "%a %d %b", &tm))
             return;
         (void) buf_printf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\""
-                          ">%s</text>", x_of(c, s), HEIGHT - 7, text);
+                          ">%s</text>", x_of(c, (double) t), HEIGHT - 7, text);
     }
 }
 

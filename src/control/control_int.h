@@ -205,7 +205,7 @@ void observe_stop(struct control *c);
 void observe_leave(struct control *c, struct reached *r);
 void observe_close(struct control *c); /* before the journal is */
 /* Rows that the store may not have yet, the one under way last. */
-json_t *observe_rows(const char *pool, void *arg);
+json_t *observe_rows(const char *pool, bool going, void *arg);
 json_t *observe_totals(const char *pool, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */

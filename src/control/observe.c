@@ -191,19 +191,21 @@ void observe_close(struct control *c)
     json_decref(take(c->totals));
 }
 
-static json_t *under_way(const struct control *c, const char *pool)
+static json_t *under_way(const struct control *c, const char *pool,
+                         bool going)
 {
     const struct reached *r = map_get(c->pools, pool);
 
     return r && r->engine && r->observe
-           ? r->ops->history(r->engine, ENGINE_UNDER_WAY) : NULL;
+           ? r->ops->history(r->engine, going ? ENGINE_GOING
+                                              : ENGINE_UNDER_WAY) : NULL;
 }
 
-json_t *observe_rows(const char *pool, void *arg)
+json_t *observe_rows(const char *pool, bool going, void *arg)
 {
     const struct control *c = arg;
     json_t *list = json_array(), *kept;
-    autojson json_t *now = under_way(c, pool);
+    autojson json_t *now = under_way(c, pool, going);
     size_t i;
 
     json_array_foreach(c->rows, i, kept) {
@@ -223,7 +225,7 @@ json_t *observe_totals(const char *pool, void *arg)
 {
     const struct control *c = arg;
     const json_t *so_far = json_object_get(c->totals, pool);
-    autojson json_t *now = under_way(c, pool);
+    autojson json_t *now = under_way(c, pool, false);
     json_t *sum;
 
     if (!so_far && !now)

@@ -8,7 +8,7 @@ static json_t *over, *going;           /* what the engine has */
 static json_t *history(struct engine *e, enum engine_history what)
 {
     (void) e;
-    if (what == ENGINE_UNDER_WAY)
+    if (what == ENGINE_UNDER_WAY || what == ENGINE_GOING)
         return json_incref(going);
     if (what == ENGINE_END && going) {
         over = over ? over : json_array();
@@ -86,7 +86,7 @@ static bool journalled(struct control *c, const char *want)
 
 static size_t unwritten(struct control *c)
 {
-    json_t *list = observe_rows("lab", c);
+    json_t *list = observe_rows("lab", false, c);
     size_t n = json_array_size(list);
 
     json_decref(list);

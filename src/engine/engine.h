@@ -101,9 +101,10 @@ struct engine_log {
 };
 
 /* Rows of history: those that are over, given once; these, and the one under
- * way as it is now ended; or the one under way, which goes on.
+ * way as it is now ended; or the one under way, which goes on, without or with
+ * all jobs that do.
  */
-enum engine_history { ENGINE_OVER, ENGINE_END, ENGINE_UNDER_WAY };
+enum engine_history { ENGINE_OVER, ENGINE_END, ENGINE_UNDER_WAY, ENGINE_GOING };
 
 struct engine_ops {
     const char *name;                  /* "local", "fake" */

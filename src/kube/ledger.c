@@ -562,7 +562,7 @@ void ledger_seen(struct ledger *l, bool seen, uint64_t now_ms)
         return;
     if (seen) {
         advance(l, UINT64_MAX);
-        l->now_s = l->row_s = now_ms / 1000 + 1;
+        l->now_s = l->row_s = l->begun_s = now_ms / 1000 + 1;
         tally_begin(l->tally, l->now_s);
         l->seeing = true;
         return;
@@ -583,7 +583,7 @@ json_t *ledger_take(struct ledger *l, bool end, uint64_t now_ms)
     return take(l->rows);
 }
 
-json_t *ledger_row(struct ledger *l, uint64_t now_ms)
+json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
 {
     json_t *row, *waits, *jobs;
     const struct pod *p;
@@ -597,7 +597,7 @@ json_t *ledger_row(struct ledger *l, uint64_t now_ms)
     offer_waiting(l, waits);
     json_put(row, "waits", waits);
     jobs = json_copy(l->jobs);
-    while ((p = map_next(l->pods, &pos, NULL)))
+    while (going && (p = map_next(l->pods, &pos, NULL)))
         if (p->is == STAGE_HELD && p->gpus)
             job_add(jobs, p, 0);
     json_put(row, "jobs", jobs);

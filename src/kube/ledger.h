@@ -3,6 +3,7 @@
 #include "kube/inventory.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -67,7 +68,8 @@ void ledger_seen(struct ledger *l, bool seen, uint64_t now_ms);
  * array.  `end`: the one under way ends now, with no more word to wait for.
  */
 json_t *ledger_take(struct ledger *l, bool end, uint64_t now_ms);
-/* The row under way, which may be of no time yet; NULL: nothing is seen.  Its
- * jobs have those that go on as well, ended 0.
+/* The row under way, which may be of no time yet; NULL: nothing is seen.  With
+ * `going` its jobs have those that go on as well, ended 0: that costs as much as
+ * there are pods.
  */
-json_t *ledger_row(struct ledger *l, uint64_t now_ms);
+json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms);

@@ -93,6 +93,7 @@ struct ledger {
     struct place **dirty;
     size_t ndirty, room;
     uint64_t now_s, number, row_s;     /* row_s: of the row under way */
+    uint64_t begun_s;                  /* since then it is seen */
     uint32_t lists[2];
     bool listing[2], seeing, stirred;  /* stirred: who fits is to be found out */
     json_t *rows, *waits, *jobs;

@@ -272,9 +272,11 @@ void job_add(json_t *jobs, const struct pod *p, uint64_t ended_s)
 
 static void hold_end(struct ledger *l, struct pod *p, uint64_t at_s)
 {
-    if (p->gpus && l->seeing && json_array_size(l->jobs) < LEDGER_JOBS)
+    bool counts = p->gpus && l->seeing && at_s > l->begun_s;
+
+    if (counts && json_array_size(l->jobs) < LEDGER_JOBS)
         job_add(l->jobs, p, at_s);
-    else if (p->gpus && l->seeing)
+    else if (counts)
         l->left_out++;
     pod_count(l, take(p->place), p, -1);
 }

@@ -121,7 +121,7 @@ static struct ledger *begun(const json_t *nodes)
         tell(l, INVENTORY_NODE, json_incref((json_t *) (uintptr_t) n), T0 - 3);
     ledger_listed(l, INVENTORY_NODE, T0 * UINT64_C(1000) - 2000);
     ledger_seen(l, true, T0 * UINT64_C(1000) - 2000);
-    ok(!ledger_row(l, T0 * UINT64_C(1000)), "one list is not enough");
+    ok(!ledger_row(l, false, T0 * UINT64_C(1000)), "one list is not enough");
     ledger_listed(l, INVENTORY_POD, T0 * UINT64_C(1000) - 1000);
     ledger_seen(l, true, T0 * UINT64_C(1000) - 1000);
     return l;
@@ -225,7 +225,7 @@ static void test_hand(void)
     tell_pod(l, &b, MADE, T0 + 10);
     tell_pod(l, &b, BOUND, T0 + 32);
     tell_pod(l, &c, MADE, T0 + 51);
-    now = ledger_row(l, (T0 + 100) * UINT64_C(1000));
+    now = ledger_row(l, true, (T0 + 100) * UINT64_C(1000));
     w = json_array_get(json_object_get(now, "waits"), 1);
     ok(at(now, "to") == T0 + 70 && at(now, "from") == T0 &&
        json_get_bool(w, "going", false) && json_get_u64(w, "wait", 0) == 20 &&
@@ -304,7 +304,7 @@ static void test_gap(void)
     tell_pod(l, &a, MADE, T0);
     tell_pod(l, &a, BOUND, T0);
     ledger_seen(l, false, (T0 + 50) * UINT64_C(1000));
-    ok(!ledger_row(l, (T0 + 60) * UINT64_C(1000)), "nothing is under way");
+    ok(!ledger_row(l, false, (T0 + 60) * UINT64_C(1000)), "nothing is under way");
     ledger_list(l, INVENTORY_POD, (T0 + 90) * UINT64_C(1000));
     tell_pod(l, &a, ENDED, T0 + 90);
     ledger_seen(l, true, (T0 + 91) * UINT64_C(1000));

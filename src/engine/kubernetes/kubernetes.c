@@ -271,9 +271,9 @@ static json_t *kubernetes_history(struct engine *e, enum engine_history what)
     uint64_t now = clock_wall_ms();
     json_t *row, *rows;
 
-    if (what != ENGINE_UNDER_WAY)
+    if (what == ENGINE_OVER || what == ENGINE_END)
         return ledger_take(k->ledger, what == ENGINE_END, now);
-    row = ledger_row(k->ledger, now);
+    row = ledger_row(k->ledger, what == ENGINE_GOING, now);
     if (!row)
         return NULL;
     rows = json_array();
