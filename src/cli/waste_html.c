@@ -16,6 +16,7 @@
  */
 enum { WIDTH = 1200, HEIGHT = 280, LEFT = 52, RIGHT = 12, TOP = 10,
        BOTTOM = 26 };
+static const double SEAM = 0.5;
 enum { DAY = 24 * 60 * 60, MARKS = 9, SPACES = 15 };
 
 static const char STYLE[] =
@@ -207,8 +208,8 @@ static void put_plan(struct buf *b, const json_t *w)
                       "is suspended; lengths are not known but learned from "
                       "those that ended before. Pods that never started are in "
                       "neither column, and %.0f were left out, as they fit on "
-                      "no node that is open now or were too many to keep. Take "
-                      "it for what could be had at best.</p></div>",
+                      "no node that is open now or were too many to keep. It is "
+                      "an estimate, with nodes as they are now.</p></div>",
                       json_get_number(p, "left_out"));
 }
 
@@ -234,7 +235,9 @@ static double time_at(const json_t *o, const char *key)
     return (double) human_time(o, key) / 1000;
 }
 
-/* A column: its shares on each other, what was not seen hatched. */
+/* A column: its shares on each other, what was not seen hatched.  Each reaches a
+ * little over the next, so that no seam shows between them.
+ */
 static void put_column(struct buf *b, const struct chart *c, const json_t *p)
 {
     double seconds = json_get_number(p, "seconds"), low = 0;
@@ -249,7 +252,7 @@ static void put_column(struct buf *b, const struct chart *c, const json_t *p)
         if (v > 0)
             (void) buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
                               "height=\"%.2f\" fill=\"var(%s)\"/>", left,
-                              y_of(c, low + v), edge - left,
+                              y_of(c, low + v), edge - left + SEAM,
                               y_of(c, low) - y_of(c, low + v),
                               kinds[k].color);
         low += v;
@@ -338,8 +341,8 @@ static void put_chart(struct buf *b, const json_t *w)
     c.most = most_of(c.series);
     (void) buf_printf(b, "<div class=\"card\"><h2>GPUs over time</h2><p>How "
                       "many there were, and what they did. Times are UTC.</p>"
-                      "<svg viewBox=\"0 0 %d %d\" shape-rendering=\""
-                      "crispEdges\" role=\"img\" aria-label=\""
+                      "<svg viewBox=\"0 0 %d %d\" role=\"img\" "
+                      "aria-label=\""
                       "shares of GPUs over time\"><defs><pattern id=\"hatch\" "
                       "width=\"8\" height=\"8\" patternUnits=\""
                       "userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect "
