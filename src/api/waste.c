@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/quantity.h"
 #include "core/world.h"
 #include "plan/policy.h"
 #include "store/store.h"
@@ -175,33 +176,45 @@ static void add_waits(struct account *t, const json_t *row)
     }
 }
 
-/* Pods that ended, and those that go on: [namespace, devices, ...]. */
-static void add_jobs(struct account *t, const json_t *row)
+/* "NAMESPACE DEVICES CPUS MADE BOUND ENDED"; NULL: it is not.  Cut up. */
+static json_t *read_job(char *line)
 {
     static const char *const times[] = { "made", "bound", "ended" };
-    const json_t *j;
-    size_t i;
+    const char *space = strsep(&line, " ");
+    uint64_t n[5];
+    json_t *o;
+
+    for (size_t k = 0; k < array_size(n); k++) {
+        const char *word = strsep(&line, " ");
+
+        if (!word || quantity_count(word, &n[k], NULL) < 0)
+            return NULL;
+    }
+    o = json_object();
+    json_put_str(o, "namespace", space);
+    json_put_u64(o, "devices", n[0]);
+    json_put_milli(o, "cpus", n[1]);
+    for (size_t k = 0; k < array_size(times); k++)
+        if (n[2 + k])
+            put_time(o, times[k], n[2 + k]);
+    return o;
+}
+
+/* Pods that ended, and those that go on. */
+static void add_jobs(struct account *t, const json_t *row)
+{
+    autofree char *text = mem_str(json_get_str(row, "jobs", ""));
+    char *at = text, *line;
 
     t->left_out += json_get_u64(row, "jobs_left_out", 0);
-    json_array_foreach(json_object_get(row, "jobs"), i, j) {
-        json_t *o;
+    while ((line = strsep(&at, "\n"))) {
+        json_t *o = *line ? read_job(line) : NULL;
 
-        if (json_array_size(t->jobs) == JOBS) {
-            t->left_out++;
-            continue;
-        }
-        o = json_object();
-        json_put(o, "namespace", json_incref(json_array_get(j, 0)));
-        json_put(o, "devices", json_incref(json_array_get(j, 1)));
-        json_put_milli(o, "cpus", (uint64_t)
-                       json_integer_value(json_array_get(j, 2)));
-        for (size_t k = 0; k < array_size(times); k++) {
-            json_int_t s = json_integer_value(json_array_get(j, 3 + k));
-
-            if (s > 0)
-                put_time(o, times[k], (uint64_t) s);
-        }
-        (void) json_array_append_new(t->jobs, o);
+        if (o && json_array_size(t->jobs) < JOBS)
+            (void) json_array_append(t->jobs, o);
+        else
+            t->left_out += o != NULL;
+        json_decref(o);
     }
 }
 

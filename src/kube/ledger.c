@@ -19,7 +19,7 @@
  */
 static const char GPU[] = "nvidia.com/gpu";
 
-enum { WHY_MAX = 400 };
+enum { WHY_MAX = 400, JOBS_BYTES = 64 * 1024 * 1024 };
 
 static bool change_before(const void *va, const void *vb)
 {
@@ -45,7 +45,7 @@ struct ledger *ledger_new(void)
                                  .slot = change_slot };
     l->tally = tally_new();
     l->waits = json_array();
-    l->jobs = json_array();
+    l->jobs = (struct buf) BUF_INIT(JOBS_BYTES);
     return l;
 }
 
@@ -86,7 +86,7 @@ void ledger_free(struct ledger *l)
     tally_free(l->tally);
     json_decref(l->rows);
     json_decref(l->waits);
-    json_decref(l->jobs);
+    buf_free(&l->jobs);
     free(l->dirty);
     free(l);
 }
@@ -111,15 +111,15 @@ static void row_end(struct ledger *l)
         row = tally_row(l->tally);
         offer_waiting(l, l->waits);
         json_put(row, "waits", take(l->waits));
-        json_put(row, "jobs", take(l->jobs));
+        json_put_str(row, "jobs", buf_text(&l->jobs));
         json_put_u64(row, "jobs_left_out", l->left_out);
         if (!l->rows)
             l->rows = json_array();
         (void) json_array_append_new(l->rows, row);
         l->waits = json_array();
-        l->jobs = json_array();
-        l->left_out = 0;
     }
+    buf_clear(&l->jobs);
+    l->njobs = l->left_out = 0;
     tally_clear(l->tally);
     l->row_s = l->now_s;
 }
@@ -585,7 +585,8 @@ json_t *ledger_take(struct ledger *l, bool end, uint64_t now_ms)
 
 json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
 {
-    json_t *row, *waits, *jobs;
+    autobuf struct buf jobs = BUF_INIT(JOBS_BYTES);
+    json_t *row, *waits;
     const struct pod *p;
     size_t pos = 0;
 
@@ -596,10 +597,10 @@ json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
     waits = json_copy(l->waits);
     offer_waiting(l, waits);
     json_put(row, "waits", waits);
-    jobs = json_copy(l->jobs);
+    (void) buf_str(&jobs, buf_text(&l->jobs));
     while (going && (p = map_next(l->pods, &pos, NULL)))
         if (p->is == STAGE_HELD && p->gpus)
-            job_add(jobs, p, 0);
-    json_put(row, "jobs", jobs);
+            (void) job_add(&jobs, p, 0);
+    json_put_str(row, "jobs", buf_text(&jobs));
     return row;
 }

@@ -27,11 +27,12 @@ struct err;
  * going: it still waits; why: as the cluster's scheduler says it.
  *
  * And `jobs`, LEDGER_JOBS at most, of pods with devices that ended after they
- * were bound, in seconds since 1970:
+ * were bound, a line of one text each, as this is what makes rows long:
  *
- *     [namespace, devices, thousandths of CPUs, made, bound, ended]
+ *     NAMESPACE DEVICES CPUS MADE BOUND ENDED
  *
- * `jobs_left_out` says how many more there were.
+ * CPUs in thousandths, times in seconds since 1970.  `jobs_left_out` says how
+ * many more there were.
  *
  *   1. Nothing is counted while the cluster is not seen.
  *   2. In each row and for each model: used, waste, idle_frag and idle_nodemand

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/buf.h"
 #include "base/heap.h"
 #include "kube/fit.h"
 #include "kube/ledger.h"
@@ -96,8 +97,9 @@ struct ledger {
     uint64_t begun_s;                  /* since then it is seen */
     uint32_t lists[2];
     bool listing[2], seeing, stirred;  /* stirred: who fits is to be found out */
-    json_t *rows, *waits, *jobs;
-    uint64_t left_out;                 /* of the jobs */
+    json_t *rows, *waits;
+    struct buf jobs;                   /* lines, so many: */
+    uint64_t njobs, left_out;
 };
 
 /* ledger_state.c */
@@ -113,8 +115,8 @@ void shape_leave(struct ledger *l, struct pod *p);
 /* One that waits, or has waited until `at_s`, in the form of ledger.h. */
 void wait_offer(json_t *waits, const struct pod *p, uint64_t at_s);
 
-/* One that is held, or was until `ended_s`. */
-void job_add(json_t *jobs, const struct pod *p, uint64_t ended_s);
+/* One that is held, or was until `ended_s`; false: its namespace is no name. */
+bool job_add(struct buf *jobs, const struct pod *p, uint64_t ended_s);
 
 /* ledger_fits.c */
 void place_stir(struct ledger *l, struct place *p);

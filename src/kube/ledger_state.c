@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kube/tally.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,24 +259,22 @@ static void wait_end(struct ledger *l, struct pod *p, bool starts,
     }
 }
 
-void job_add(json_t *jobs, const struct pod *p, uint64_t ended_s)
+bool job_add(struct buf *jobs, const struct pod *p, uint64_t ended_s)
 {
-    int space = (int) strcspn(p->key, "/");
+    size_t space = strspn(p->key, "abcdefghijklmnopqrstuvwxyz0123456789-.");
 
-    (void) json_array_append_new(jobs, json_pack("[s#,I,I,I,I,I]", p->key,
-                                 space, (json_int_t) p->gpus,
-                                 (json_int_t) p->takes.cpu_milli,
-                                 (json_int_t) p->created_s,
-                                 (json_int_t) p->held_s,
-                                 (json_int_t) ended_s));
+    return p->key[space] == '/' &&
+           buf_printf(jobs, "%.*s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                      " %" PRIu64 "\n", (int) space, p->key, p->gpus,
+                      p->takes.cpu_milli, p->created_s, p->held_s, ended_s);
 }
 
 static void hold_end(struct ledger *l, struct pod *p, uint64_t at_s)
 {
     bool counts = p->gpus && l->seeing && at_s > l->begun_s;
 
-    if (counts && json_array_size(l->jobs) < LEDGER_JOBS)
-        job_add(l->jobs, p, at_s);
+    if (counts && l->njobs < LEDGER_JOBS && job_add(&l->jobs, p, at_s))
+        l->njobs++;
     else if (counts)
         l->left_out++;
     pod_count(l, take(p->place), p, -1);

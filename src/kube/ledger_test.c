@@ -193,14 +193,15 @@ static bool is(const struct sums *s, uint64_t used, uint64_t waste,
 
 /* ---- by hand ---- */
 
-static bool job_is(const json_t *j, const char *space, uint64_t made,
-                   uint64_t bound, uint64_t ended)
+static bool has_job(const json_t *row, const char *space, uint64_t made,
+                    uint64_t bound, uint64_t ended)
 {
-    autojson json_t *want = json_pack("[s,i,i,I,I,I]", space, 8, 1000,
-                                      (json_int_t) made, (json_int_t) bound,
-                                      (json_int_t) ended);
+    autofree char *want = mem_printf("%s 8 1000 %llu %llu %llu\n", space,
+                                     (unsigned long long) made,
+                                     (unsigned long long) bound,
+                                     (unsigned long long) ended);
 
-    return json_equal(j, want);
+    return strstr(json_get_str(row, "jobs", ""), want);
 }
 
 /* Two nodes of 8.  A takes 8 for 100 s; B asks for 8 at 10 and gets them at 30
@@ -230,7 +231,7 @@ static void test_hand(void)
     ok(at(now, "to") == T0 + 70 && at(now, "from") == T0 &&
        json_get_bool(w, "going", false) && json_get_u64(w, "wait", 0) == 20 &&
        strcmp(json_get_str(w, "why", ""), "0/2 nodes") == 0 &&
-       json_array_size(json_object_get(now, "jobs")) == 2,
+       has_job(now, "x", T0, T0, 0) && has_job(now, "y", T0 + 10, T0 + 30, 0),
        "the row under way is some seconds behind, and shows who waits");
     json_decref(now);
     tell_pod(l, &a, ENDED, T0 + 108);
@@ -247,10 +248,11 @@ static void test_hand(void)
     ok(of_space(rows, "x", "a") == 800 && of_space(rows, "y", "b") == 1360 &&
        of_space(rows, "y", "a") == 720 && of_space(rows, "x", NULL) == 0 &&
        of_space(rows, "y", NULL) == 8 * 20 + 8 * 60, "by namespace");
-    w = json_object_get(json_array_get(rows, 0), "jobs");
-    ok(json_array_size(w) == 3 && job_is(json_array_get(w, 0), "x", T0, T0,
-                                         T0 + 100) &&
-       job_is(json_array_get(w, 2), "y", T0 + 50, T0 + 110, T0 + 200),
+    w = json_array_get(rows, 0);
+    ok(has_job(w, "x", T0, T0, T0 + 100) &&
+       has_job(w, "y", T0 + 10, T0 + 30, T0 + 200) &&
+       has_job(w, "y", T0 + 50, T0 + 110, T0 + 200) &&
+       json_get_u64(w, "jobs_left_out", 9) == 0,
        "what ended, from when to when");
     w = json_object_get(json_array_get(rows, 0), "waits");
     ok(json_array_size(w) == 2 &&
