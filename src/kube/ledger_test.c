@@ -325,6 +325,48 @@ static void test_gap(void)
     ledger_free(l);
 }
 
+/* What is heard of too late counts from where the sums are. */
+static void test_late(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true));
+    struct ledger *l = begun(nodes);
+    struct job a = { "a", "x", "n1", NULL, 8, 1, T0, T0 + 100, 0 };
+    struct sums d = { 0 }, u = { 0 };
+    json_t *rows;
+
+    tell_pod(l, &a, MADE, T0);
+    rows = ledger_take(l, false, (T0 + 200) * UINT64_C(1000));
+    ok(!rows, "no row is over yet");
+    tell_pod(l, &a, BOUND, T0 + 200);
+    rows = ledger_take(l, true, (T0 + 300) * UINT64_C(1000));
+    add_rows(rows, &d, &u);
+    ok(is(&d, 8 * 130, 8 * 170, 0, 0), "late by more than the sums are");
+    json_decref(rows);
+    json_decref(nodes);
+    ledger_free(l);
+}
+
+/* With gates it is no demand, and waits from when it has none. */
+static void test_gates(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *o, *rows;
+    struct ledger *l = begun(nodes);
+    struct job a = { "a", "x", "n1", NULL, 8, 1, T0, 0, 0 };
+    struct sums d = { 0 }, u = { 0 };
+
+    o = pod(&a, MADE);
+    json_put(json_object_get(o, "spec"), "schedulingGates",
+             json_pack("[{s:s}]", "name", "quota"));
+    tell(l, INVENTORY_POD, o, T0);
+    tell_pod(l, &a, MADE, T0 + 50);
+    rows = ledger_take(l, true, (T0 + 100) * UINT64_C(1000));
+    add_rows(rows, &d, &u);
+    ok(is(&d, 0, 8 * 50, 0, 8 * 50), "who is gated waits for nobody");
+    json_decref(rows);
+    json_decref(nodes);
+    ledger_free(l);
+}
+
 /* ---- every second ---- */
 
 enum { JOBS = 80, NODES = 4, SPAN = 4000, TELLS = JOBS * 3 + 8 };
@@ -557,6 +599,8 @@ int main(void)
     test_hand();
     test_stuck();
     test_gap();
+    test_late();
+    test_gates();
     for (uint64_t k = 1; k <= 12; k++)
         test_random(k);
     return tap_done();
