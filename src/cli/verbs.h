@@ -14,6 +14,6 @@ extern const struct verb verb_abort, verb_backup, verb_completion, verb_cost,
     verb_tenant_create,
     verb_tenant_ls, verb_tenant_remove, verb_tenant_set, verb_tenant_show,
     verb_token_create, verb_token_ls, verb_token_revoke, verb_top,
-    verb_unpause, verb_up, verb_version, verb_why;
+    verb_unpause, verb_up, verb_version, verb_waste, verb_why;
 
 extern const struct opt no_opts[];     /* of verbs that have none */

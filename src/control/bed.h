@@ -169,6 +169,7 @@ static inline void open_control(struct control *c)
 
 static inline void close_control(struct control *c)
 {
+    observe_close(c);
     journal_close(c);
     watch_remove(c->silent);
     (void) map_del(c->pools, own.name);

@@ -190,6 +190,7 @@ static int engine_start(struct reached *r, struct err *err)
 
 static void engine_stop(struct reached *r)
 {
+    observe_leave(r->c, r);
     if (r->engine)
         r->ops->close(take(r->engine));
     r->said = r->reachable = false;

@@ -96,6 +96,9 @@ struct err;
     /* asked for: data {name}: nothing new starts there */ \
     X(POOL_DRAINED, "pool.drained") \
     X(POOL_UNDRAINED, "pool.undrained") \
+    /* audit only: data {name, from, to, ...}: what stood idle meanwhile in a \
+     * pool that is observed, and who waited; see kube/ledger.h */ \
+    X(POOL_SEEN, "pool.seen") \
     /* asked for: node */ \
     X(NODE_DRAINED, "node.drained") \
     X(NODE_UNDRAINED, "node.undrained") \

@@ -100,6 +100,12 @@ struct engine_log {
     uint64_t end;                      /* bytes written so far */
 };
 
+/* Rows of history: those that are over, given once; these, and the one under
+ * way as it is now ended; or the one under way, which goes on, without or with
+ * all jobs that do.
+ */
+enum engine_history { ENGINE_OVER, ENGINE_END, ENGINE_UNDER_WAY, ENGINE_GOING };
+
 struct engine_ops {
     const char *name;                  /* "local", "fake" */
     enum engine_grain grain;
@@ -125,6 +131,11 @@ struct engine_ops {
      * closed?: why, pods}], pods, waiting: of them}.
      */
     json_t *(*inventory)(struct engine *e);
+    /* Of a pool that is observed: what stood idle there, and who waited, in
+     * rows {from, to, ...} (kube/ledger.h has their form), oldest first; caller
+     * owns, NULL: none.
+     */
+    json_t *(*history)(struct engine *e, enum engine_history what);
     /* Make the block be there; block_up follows, now and whenever its runner
      * had to be started again.
      */
@@ -183,6 +194,9 @@ int engine_no_start(struct engine *e, const struct engine_lease *l,
 int engine_no_stop(struct engine *e, const char *runner, struct err *err);
 int engine_no_output(struct engine *e, const struct engine_output *o,
                      uint64_t *ret_end, struct err *err);
+
+/* `history` of engines that observe nothing. */
+json_t *engine_no_history(struct engine *e, enum engine_history what);
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

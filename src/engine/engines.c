@@ -89,3 +89,10 @@ int engine_no_output(struct engine *e, const struct engine_output *o,
     return err_set(err, ENOTSUP, "%s: %s has no runner of its own", key,
                    e->ops->name);
 }
+
+json_t *engine_no_history(struct engine *e, enum engine_history what)
+{
+    (void) e;
+    (void) what;
+    return NULL;
+}

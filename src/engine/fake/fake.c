@@ -387,6 +387,7 @@ const struct engine_ops engine_fake = {
     .open = fake_open,
     .close = fake_close,
     .inventory = fake_inventory,
+    .history = engine_no_history,
     .get = fake_get,
     .give = fake_give,
     .start = engine_no_start,

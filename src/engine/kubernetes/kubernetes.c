@@ -1,11 +1,13 @@
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "kube/config.h"
 #include "kube/inventory.h"
 #include "kube/kube.h"
+#include "kube/ledger.h"
 #include "kube/node.h"
 #include "kube/track.h"
 
@@ -42,6 +44,7 @@ struct kubernetes {
     struct config *conf;
     struct kube *kube;
     struct inventory *inventory;
+    struct ledger *ledger;             /* what stood idle over time */
     struct side sides[2];
 };
 
@@ -67,11 +70,14 @@ static void tell(struct kubernetes *k)
 {
     for (size_t i = 0; i < array_size(k->sides); i++)
         if (k->sides[i].trouble[0]) {
+            ledger_seen(k->ledger, false, clock_wall_ms());
             k->events.state(false, k->sides[i].trouble, k->arg);
             return;
         }
-    if (k->sides[0].listed && k->sides[1].listed)
-        k->events.state(true, "", k->arg);
+    if (!k->sides[0].listed || !k->sides[1].listed)
+        return;
+    ledger_seen(k->ledger, true, clock_wall_ms());
+    k->events.state(true, "", k->arg);
 }
 
 static void on_list(void *arg)
@@ -79,6 +85,7 @@ static void on_list(void *arg)
     struct side *s = arg;
 
     inventory_list(s->of->inventory, s->kind);
+    ledger_list(s->of->ledger, s->kind, clock_wall_ms());
 }
 
 static void on_listed(void *arg)
@@ -87,20 +94,24 @@ static void on_listed(void *arg)
 
     s->listed = true;
     inventory_listed(s->of->inventory, s->kind);
+    ledger_listed(s->of->ledger, s->kind, clock_wall_ms());
     tell(s->of);
 }
 
 static int on_put(const json_t *object, void *arg, struct err *err)
 {
     struct side *s = arg;
+    int rc = inventory_put(s->of->inventory, s->kind, object, err);
 
-    return inventory_put(s->of->inventory, s->kind, object, err);
+    return rc < 0 ? rc : ledger_put(s->of->ledger, s->kind, object,
+                                    clock_wall_ms(), err);
 }
 
 static int on_gone(const json_t *object, void *arg, struct err *err)
 {
     struct side *s = arg;
 
+    ledger_drop(s->of->ledger, s->kind, object, clock_wall_ms());
     return inventory_drop(s->of->inventory, s->kind, object, err);
 }
 
@@ -144,6 +155,7 @@ static void kubernetes_close(struct engine *e)
         track_close(k->sides[i].track);
     kube_close(k->kube);
     inventory_free(k->inventory);
+    ledger_free(k->ledger);
     config_free(k->conf);
     free(k);
 }
@@ -181,6 +193,7 @@ static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
         return rc;
     }
     k->inventory = inventory_new();
+    k->ledger = ledger_new();
     k->sides[0] = (struct side) { .of = k, .kind = INVENTORY_NODE };
     k->sides[1] = (struct side) { .of = k, .kind = INVENTORY_POD };
     k->sides[0].track = track_open(k->kube, "nodes", "/api/v1/nodes", "",
@@ -252,6 +265,22 @@ static json_t *kubernetes_inventory(struct engine *e)
     return o;
 }
 
+static json_t *kubernetes_history(struct engine *e, enum engine_history what)
+{
+    const struct kubernetes *k = (const struct kubernetes *) e;
+    uint64_t now = clock_wall_ms();
+    json_t *row, *rows;
+
+    if (what == ENGINE_OVER || what == ENGINE_END)
+        return ledger_take(k->ledger, what == ENGINE_END, now);
+    row = ledger_row(k->ledger, what == ENGINE_GOING, now);
+    if (!row)
+        return NULL;
+    rows = json_array();
+    (void) json_array_append_new(rows, row);
+    return rows;
+}
+
 /* ---- what cannot be asked for of a pool that is observed ---- */
 
 static int refuse(struct err *err)
@@ -319,6 +348,7 @@ const struct engine_ops engine_kubernetes = {
     .open = kubernetes_open,
     .close = kubernetes_close,
     .inventory = kubernetes_inventory,
+    .history = kubernetes_history,
     .get = kubernetes_get,
     .give = kubernetes_give,
     .start = engine_no_start,

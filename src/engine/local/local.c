@@ -508,6 +508,7 @@ const struct engine_ops engine_local = {
     .open = local_open,
     .close = local_close,
     .inventory = local_inventory,
+    .history = engine_no_history,
     .get = local_get,
     .give = local_give,
     .start = engine_no_start,
