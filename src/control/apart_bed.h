@@ -135,10 +135,18 @@ static int stub_log_drop(struct engine *e, uint64_t workload, struct err *err)
     return 0;
 }
 
+static json_t *stub_history(struct engine *e, enum engine_history what)
+{
+    (void) e;
+    (void) what;
+    return NULL;
+}
+
 static const struct engine_ops stub_ops = {
     .name = "stub", .grain = ENGINE_GRAIN_NODE, .apart = true,
     .check = stub_check, .open = stub_open, .close = stub_close,
-    .inventory = stub_inventory, .get = stub_get, .give = stub_stop,
+    .inventory = stub_inventory, .history = stub_history,
+    .get = stub_get, .give = stub_stop,
     .start = stub_start, .stop = stub_stop, .output = stub_output,
     .find = stub_find, .log = stub_log, .log_list = stub_log_list,
     .log_drop = stub_log_drop,
@@ -195,4 +203,9 @@ int engine_no_output(struct engine *e, const struct engine_output *o,
                      uint64_t *ret_end, struct err *err)
 {
     return stub_output(e, o, ret_end, err);
+}
+
+json_t *engine_no_history(struct engine *e, enum engine_history what)
+{
+    return stub_history(e, what);
 }

@@ -96,9 +96,6 @@ struct err;
     /* asked for: data {name}: nothing new starts there */ \
     X(POOL_DRAINED, "pool.drained") \
     X(POOL_UNDRAINED, "pool.undrained") \
-    /* audit only: data {name, from, to, ...}: what stood idle meanwhile in a \
-     * pool that is observed, and who waited; see kube/ledger.h */ \
-    X(POOL_SEEN, "pool.seen") \
     /* asked for: node */ \
     X(NODE_DRAINED, "node.drained") \
     X(NODE_UNDRAINED, "node.undrained") \
@@ -135,6 +132,9 @@ struct err;
      * comm, bytes, limit, processes, text}; of a task also workload, task, \
      * rank, gen: see control/stray.c */ \
     X(DEVICE_STRAY, "device.stray") \
+    /* audit only: data {name, from, to, ...}: what stood idle meanwhile in a \
+     * pool that is observed, and who waited; see kube/ledger.h */ \
+    X(POOL_SEEN, "pool.seen") \
     /* audit only: data {what, from} */ \
     X(DENIED, "access.denied") \
     /* audit only: a control plane began: data {version} */ \

@@ -408,6 +408,7 @@ const struct engine_ops engine_fake_apart = {
     .open = apart_open,
     .close = fake_close,
     .inventory = fake_inventory,
+    .history = engine_no_history,
     .get = fake_get,
     .give = fake_give,
     .start = fake_apart_start,
