@@ -234,6 +234,29 @@ sleeper() {
     "$WEIR" version -o json | json 'o["version"]'
 }
 
+@test "ready says whether the control plane takes work" {
+    run -6 "$WEIR" ready
+    run -6 "$WEIR" ready --live
+    up
+    run -0 "$WEIR" ready
+    [ "$output" = ok ]
+    run -0 "$WEIR" ready --live
+}
+
+@test "a machine that is no pool runs nothing" {
+    "$WEIR" up --engine none >"$T/up.log" 2>&1 3>&- &
+    UP=$!
+    until_ok "$WEIR" ready
+    [ "$("$WEIR" pool ls -o json | json 'len(o["items"])')" = 0 ]
+    "$WEIR" run --detach -- true
+    run -0 "$WEIR" why w1
+    [[ "$output" == *"No node has joined yet"* ]]
+    [ ! -e "$T/s/engine/runner.lock" ]
+    run -0 "$WEIR" pool add other --engine fake --conf devices=fake:1xH100-80GB
+    ended() { "$WEIR" ps -a | grep -q succeeded; }
+    until_ok ended
+}
+
 # ---- running things ----
 
 @test "run FILE off a terminal: a line for each change, ends with 0" {
