@@ -43,9 +43,13 @@ o = json.load(sys.stdin)
 print(eval(sys.argv[1]))' "$1"
 }
 
-up() {
-    "$WEIR" up --devices sim:4xH100-80GB "$@" >"$T/up.log" 2>&1 3>&- &
+start_up() {
+    "$WEIR" up "$@" >"$T/up.log" 2>&1 3>&- &
     UP=$!
+}
+
+up() {
+    start_up --devices sim:4xH100-80GB "$@"
     until_ok "$WEIR" pool show local || { cat "$T/up.log"; return 1; }
 }
 
@@ -244,8 +248,7 @@ sleeper() {
 }
 
 @test "a machine that is no pool runs nothing" {
-    "$WEIR" up --engine none >"$T/up.log" 2>&1 3>&- &
-    UP=$!
+    start_up --engine none
     until_ok "$WEIR" ready
     [ "$("$WEIR" pool ls -o json | json 'len(o["items"])')" = 0 ]
     "$WEIR" run --detach -- true
