@@ -2,6 +2,7 @@
 """What deploy/kubernetes lets Weir do in a cluster: it works with it, each verb
 is needed, and it is not more.  A verb that is missing is named in one sentence.
 """
+import json
 import os
 import sys
 import tempfile
@@ -12,7 +13,8 @@ sys.path.insert(0, HERE)
 import weirtest  # noqa: E402
 from cluster import Cluster, programs  # noqa: E402
 from objects import each, node, pod  # noqa: E402
-from shipped import NAMESPACE, RBAC, Kubectl, may, overlay, token  # noqa: E402
+from shipped import (ACCOUNT, NAMESPACE, RBAC, Kubectl, may,  # noqa: E402
+                     overlay, token)
 from space import apart  # noqa: E402
 from weirtest import Weir, until  # noqa: E402
 
@@ -119,6 +121,26 @@ def test_each(tap, pool, role):
     return works
 
 
+def used(cluster):
+    """What the account has asked for, beside what anybody may ask."""
+    found = set()
+    with open(cluster.audit, encoding="utf-8") as f:
+        for e in (json.loads(line) for line in f if line.endswith("\n")):
+            o = e.get("objectRef", {})
+            if e["user"]["username"] == ACCOUNT and \
+                    o.get("resource") != "selfsubjectaccessreviews":
+                found.add((o.get("apiGroup", ""), o["resource"] + "".join(
+                    f"/{s}" for s in [o.get("subresource")] if s), e["verb"]))
+    return found
+
+
+def test_used(tap, cluster, roles):
+    given = {c for r in roles for c in r.cells()}
+    until(lambda: used(cluster) >= given, "all rights to be used")
+    tap.equal(used(cluster), given, f"the audit log has each of {len(given)} "
+              "rights used, and no request beside them")
+
+
 def test_no_more(tap, cluster, roles):
     shipped = {(r.namespace, c[1], c[2]) for r in roles for c in r.cells()}
     for namespace in NAMESPACE, "default", "kube-system":
@@ -158,6 +180,7 @@ def run(tap):
         weir.start()
         pool = Pool(cluster, weir)
         test_works(tap, pool, roles)
+        test_used(tap, cluster, roles)
         for role in roles:
             test_each(tap, pool, role)
         test_no_more(tap, cluster, roles)
