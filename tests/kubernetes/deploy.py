@@ -3,9 +3,11 @@
 image of deploy/image: it comes up without privileges, looks at its cluster,
 keeps its state, answers its probes, and goes without a trace.
 """
+import contextlib
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,8 +50,12 @@ def image(tap, folder):
 
 
 def room(cluster, node):
-    """A volume on that node, for the claim of the state folder."""
+    """A volume on that node, for the claim of the state folder; how the test
+    comes to it.
+    """
     os.mkdir(os.path.join(node.path("lib"), os.path.basename(STATE)))
+    node.space.run("mount", "-t", "tmpfs", "-o", "size=32m,mode=755", "state",
+                   STATE)
     cluster.need("POST", "/api/v1/persistentvolumes", {
         "kind": "PersistentVolume", "apiVersion": "v1",
         "metadata": {"name": "state"},
@@ -61,6 +67,7 @@ def room(cluster, node):
                      "matchExpressions": [{
                          "key": "kubernetes.io/hostname", "operator": "In",
                          "values": [node.name]}]}]}}}})
+    return f"/proc/{node.space.first.pid}/root{STATE}"
 
 
 class Deployed:
@@ -88,6 +95,9 @@ class Deployed:
             log = self.kubectl.run("-n", NAMESPACE, "logs", name)
             raise TimeoutError(f"{e}\n{r.stdout[-3000:]}\n"
                                f"{log.stdout[-2000:]}") from e
+
+    def restarts(self):
+        return self.pod()["status"]["containerStatuses"][0]["restartCount"]
 
     def weir(self, *args):
         """`weir`, inside of the pod."""
@@ -142,9 +152,8 @@ def test_unprivileged(tap, node, program):
 
 
 def test_up(tap, d, node):
-    pod = d.up()
-    tap.equal([c["restartCount"] for c in
-               pod["status"]["containerStatuses"]], [0], "it comes up at once")
+    d.up()
+    tap.equal(d.restarts(), 0, "it comes up at once")
     test_unprivileged(tap, node, "/usr/bin/weir")
     r = d.weir("pool", "ls")
     tap.ok(r.returncode == 0 and "local" not in r.stdout,
@@ -175,24 +184,17 @@ def test_stays(tap, d):
            "the next pod has the state of the last one")
 
 
-def test_probes(tap, d, node):
-    """A pod that takes no writes is not ready, and lives; one that hangs is
-    begun anew.
-    """
-    at = os.path.join(node.path("lib"), os.path.basename(STATE))
+def test_probes(tap, d, node, at):
+    """One that hangs is begun anew."""
     tap.equal(sorted(os.listdir(at)), ["state"], "its state is in the volume")
     tap.equal(oct(os.stat(os.path.join(at, "state")).st_mode & 0o777),
               "0o700", "and shut to others")
-    old = d.pod()["status"]["containerStatuses"][0]
+    old = d.restarts()
     tap.equal((d.weir("ready").stdout, d.weir("ready", "--live").stdout),
               ("ok\n", "ok\n"), "what the probes ask is answered")
     pid = int(status_of(node, "/usr/bin/weir")["Pid"])
-    os.kill(pid, 19)                   # SIGSTOP: it hangs
-
-    def begun():
-        now = d.pod()["status"]["containerStatuses"][0]
-        return now["restartCount"] > old["restartCount"]
-    until(begun, "a new one")
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: d.restarts() > old, "a new one")
     d.up()
     tap.ok("here" in d.weir("pool", "ls").stdout,
            "one that hangs is begun anew, and has its state")
@@ -215,15 +217,42 @@ def test_api(tap, d, kubectl, folder):
     until(listens, "the pod with its API")
     token = json.loads(d.weir("token", "create", "ops", "--role", "admin",
                               "-o", "json").stdout)["token"]
-    said = [subprocess.run(
-        [weirtest.WEIR, "pool", "ls"], capture_output=True, text=True,
-        check=False, env={"WEIR_TOKEN": t, "WEIR_CA": pki.ca, "HOME": "/",
-                          "WEIR_SERVER":
-                          f"https://{d.pod()['status']['podIP']}:8443"})
-        for t in (token, "wrong")]
-    tap.ok(said[0].returncode == 0 and "here" in said[0].stdout,
-           "the API answers who has a token", said[0])
-    tap.equal(said[1].returncode, 5, "and nobody else")
+
+    def from_outside(*args, token=token):
+        return subprocess.run(
+            [weirtest.WEIR, *args], capture_output=True, text=True,
+            check=False, env={"WEIR_TOKEN": token, "WEIR_CA": pki.ca,
+                              "HOME": "/", "WEIR_SERVER":
+                              f"https://{d.pod()['status']['podIP']}:8443"})
+    r = from_outside("pool", "ls")
+    tap.ok(r.returncode == 0 and "here" in r.stdout,
+           "the API answers who has a token", r)
+    tap.equal(from_outside("pool", "ls", token="wrong").returncode, 5,
+              "and nobody else")
+    return from_outside
+
+
+def test_full(tap, d, at, from_outside):
+    """A disk that is full: not ready, and not begun anew for that."""
+    ballast, old = os.path.join(at, "ballast"), d.restarts()
+    with contextlib.suppress(OSError), open(ballast, "wb", 0) as f:
+        while True:
+            f.write(bytes(65536))
+    document = os.path.join(os.path.dirname(d.kubectl.conf), "pad.json")
+    with open(document, "w", encoding="ascii") as f:
+        json.dump({"weir": 1, "kind": "job", "name": "pad", "run": "true",
+                   "env": {"PAD": "x" * 30000}}, f)
+    until(lambda: from_outside("run", "--detach", document).returncode == 7,
+          "a refusal")
+    until(lambda: not d.is_ready(), "the pod not to be ready")
+    kubelet_looks = 8                  # the liveness probe fails in 6 s
+    with contextlib.suppress(TimeoutError):
+        until(lambda: d.restarts() > old, "", kubelet_looks)
+    tap.equal((bool(d.is_ready()), d.restarts()), (False, old),
+              "with a full disk it is not ready, and lives")
+    os.unlink(ballast)
+    d.up()
+    tap.equal(d.restarts(), old, "with room again it is ready by itself")
 
 
 def test_gpud(tap, d, node, gpus):
@@ -317,7 +346,7 @@ def run(tap):
         with Cluster(programs(), control=True) as cluster:
             node = Node(cluster, images, 2, STANDIN)
             kubectl = Kubectl(cluster)
-            room(cluster, node)
+            state = room(cluster, node)
             node.start()
             node.ready()
             kubectl.need("label", "node", node.name,
@@ -328,9 +357,10 @@ def run(tap):
             test_up(tap, d, node)
             test_looks(tap, d, 2)
             test_stays(tap, d)
-            test_probes(tap, d, node)
+            test_probes(tap, d, node, state)
             test_gpud(tap, d, node, 2)
-            test_api(tap, d, kubectl, folder)
+            outside = test_api(tap, d, kubectl, folder)
+            test_full(tap, d, state, outside)
             test_schedule(tap, cluster, kubectl, folder)
             test_removed(tap, cluster, kubectl, at)
 
