@@ -332,7 +332,9 @@ HURRIED = [({"kind": "StatefulSet", "name": "weir"},
              container("readinessProbe/periodSeconds", 1),
              container("livenessProbe/periodSeconds", 2),
              container("livenessProbe/failureThreshold", 3),
-             container("livenessProbe/timeoutSeconds", 3)]),
+             container("livenessProbe/timeoutSeconds", 3),
+             container("livenessProbe/terminationGracePeriodSeconds", 1,
+                       "add")]),
            ({"kind": "DaemonSet", "name": "weir-gpud"},
             [container("resources/limits/nvidia.com~1gpu", "2", "add")])]
 
