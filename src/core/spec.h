@@ -66,7 +66,12 @@ enum spec_idle { SPEC_IDLE_MAY, SPEC_IDLE_NEVER };
     X(GANG, "gang")            /* another rank failed */ \
     X(PREEMPTED, "preempted")  /* it gave way; never counted as a try */ \
     X(STILL, "still")          /* its metric stood still: it is done */ \
-    X(STRAY, "stray")          /* used a device that is not its own */
+    X(STRAY, "stray")          /* used a device that is not its own */ \
+    X(EVICTED, "evicted")      /* what has its place took it away */ \
+    X(NODE, "node")            /* the machine under it is lost */ \
+    X(DELETED, "deleted")      /* by somebody else, not by Weir */ \
+    X(TAKEN, "taken")          /* its place had become another's */ \
+    X(IMAGE, "image")          /* its image cannot be had */
 
 enum spec_cause {
     SPEC_CAUSE_NONE,

@@ -95,9 +95,11 @@ struct err;
  *   {name, workload, tenant, run | argv, env: {..}, dir,
  *    user: {name, uid, gid}, cpus_milli, memory, ranks, rank,
  *    devices: [0, 1], share_milli, simulated, model, rendezvous, log_bytes,
- *    attempt, gate: {state, memory, lost: "wait" | "go", devices: ["GPU-..."]}}
+ *    attempt, gate: {state, memory, lost: "wait" | "go", devices: ["GPU-..."]},
+ *    stop: {signal, grace_ms, command}}
  * all of which `gate` may leave out: active, no limit, wait, as the driver
- * counts them.  An order without it is run without the gate.
+ * counts them.  An order without it is run without the gate.  stop: as in the
+ * message, for a runner whose container is to end; without it SIGTERM and 30 s.
  */
 enum {
     WIRE_VERSION = 1,

@@ -128,7 +128,7 @@ void behind_clear(struct runner *r)
 
 static bool wanted(const struct runner *r, const struct order *o)
 {
-    return o->gate.given && o->ndevices > 0 &&
+    return o->gate.given && o->ndevices > 0 && !r->alone &&
            (!o->simulated || r->conf->gate_simulated);
 }
 
@@ -157,7 +157,8 @@ int behind_open(struct held *h, const struct order *o,
     };
     int rc;
 
-    h->nodes = o->nodes;
+    /* Which nodes there are in a container its runtime has said. */
+    h->nodes = r->alone ? ORDER_NODES_OPEN : o->nodes;
     if (h->gate)
         return 0;
     if (!wanted(r, o))

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "runner/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -228,10 +229,18 @@ void cgroup_open(struct cgroup *c, const char *name)
         c->limits = "cgroup1";
 }
 
+void cgroup_inside(struct cgroup *c)
+{
+    *c = (struct cgroup) { .limits = "container", .inside = true };
+    c->events = inside_find();
+    c->kills = inside_kills(c->events);
+}
+
 void cgroup_close(struct cgroup *c)
 {
     char *const bases[] = { c->track, c->memory, c->cpu, c->devices };
 
+    free(c->events);
     for (size_t i = 0; i < array_size(bases); i++) {
         if (bases[i])
             (void) rmdir(bases[i]);
@@ -384,6 +393,8 @@ uint64_t cgroup_oom_kills(const struct cgroup *c, const char *lease)
                                              : "memory.oom_control") : NULL;
     const char *at = text ? strstr(text, "oom_kill ") : NULL;
 
+    if (c->inside)
+        return inside_kills(c->events) - c->kills;
     return at ? strtoull(at + strlen("oom_kill "), NULL, 10) : 0;
 }
 

@@ -18,11 +18,18 @@ struct cgroup {
     char *track, *memory, *cpu;        /* our base groups */
     char *devices;                     /* version 1; where there is no track */
     bool unified;                      /* memory and cpu are in track */
-    const char *limits;                /* "cgroup2", "cgroup1", "rlimits" */
+    const char *limits;                /* "cgroup2", "cgroup1", "rlimits", or
+                                        * "container": others have set them */
+    bool inside;                       /* so it is: no group is made, and ... */
+    char *events;                      /* ... this says whom it has killed; may
+                                        * be NULL */
+    uint64_t kills;                    /* before there was a lease */
 };
 
 /* Tries what works by doing it; never fails, at worst there is nothing. */
 void cgroup_open(struct cgroup *c, const char *name);
+/* In a container of the lease's own. */
+void cgroup_inside(struct cgroup *c);
 /* Removes the base groups when they are empty. */
 void cgroup_close(struct cgroup *c);
 

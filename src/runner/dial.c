@@ -247,10 +247,10 @@ static int start_tls(struct dial *d, struct err *err)
     autofree char *ca = NULL;
     int rc = tls_url(d->to->home, d->host, &d->port, err);
 
-    if (rc == 0)
+    if (rc == 0 && !d->to->ca_text)
         rc = fs_read(d->to->ca, CA_MAX, &ca, NULL, err);
     if (rc == 0)
-        rc = tls_dialler(ca, d->to->ca, &d->tls, err);
+        rc = tls_dialler(ca ? ca : d->to->ca_text, d->to->ca, &d->tls, err);
     if (rc == 0)
         rc = resolve_start(d->loop, d->host, on_names, d, &d->resolve, err);
     if (rc == 0)

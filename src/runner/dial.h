@@ -12,7 +12,8 @@ struct stream;
 struct dial_to {
     const char *home;                  /* a path, or "tls://HOST:PORT" */
     const char *ca;                    /* file of the authority, read each time;
-                                        * for tls:// alone */
+                                        * for tls:// alone; or ... */
+    const char *ca_text;               /* ... as it was read; NULL: it was not */
 };
 /* Do the two make sense?  */
 int dial_check(const struct dial_to *to, struct err *err);

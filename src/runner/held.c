@@ -7,8 +7,10 @@
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "runner/alone.h"
 #include "runner/keeper.h"
 #include "runner/logfile.h"
+#include "runner/output.h"
 #include "runner/transient.h"
 
 #include <errno.h>
@@ -192,10 +194,15 @@ static int fork_keeper(struct held *h, const struct order *o, int record,
         .gate_lib = h->gate ? h->runner->conf->gate_lib : NULL,
         .gate_socket = h->gate ? gatepost_socket(h->gate) : NULL,
         .cgroup = &h->runner->cgroup, .record = record,
-        .log_bytes = h->runner->conf->log_bytes,
+        .log_bytes = h->runner->conf->log_bytes, .wake = -1,
     };
-    pid_t pid = keeper_start(&k, err);
+    pid_t pid;
 
+    if (h->runner->alone) {
+        k.folder = h->runner->conf->folder;
+        k.wake = output_wake(h->runner->alone->output);
+    }
+    pid = keeper_start(&k, err);
     if (pid < 0)
         return (int) pid;
     h->pid = pid;

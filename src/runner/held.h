@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+struct alone;
 struct gpuask;
 struct link;
 struct loop;
@@ -101,6 +102,7 @@ struct runner {
     bool quitting;             /* told by home: until it wants us again */
     bool ending;               /* told by a signal: for good */
     unsigned running;
+    struct alone *alone;       /* or NULL: it has as many leases as come */
 };
 
 struct held *held_new(struct runner *r, const struct lease_id *id);
@@ -135,6 +137,10 @@ void held_end_lost(struct held *h);
 void runner_claim(struct held *h);
 /* Called by the above when a lease has ended: report and `state` are set. */
 void runner_ended(struct held *h);
+/* Tell home of the end, as soon as it may be told. */
+void runner_tell_end(struct held *h);
+/* It was told to end, and nothing runs. */
+void runner_end_if_done(struct runner *r);
 /* Called when a keeper runs, so that home hears of it unless it ends soon. */
 void runner_tell_soon(struct runner *r);
 
@@ -181,6 +187,16 @@ void reach_learn(struct runner *r, const json_t *devices);
  * The caller owns it.
  */
 json_t *stray_look(struct runner *r, const json_t *devices);
+
+/* machine.c: has the machine started anew since we were here last?  And now we
+ * were.
+ */
+int machine_check(struct runner *r, struct err *err);
+int machine_note(const struct runner *r, struct err *err);
+/* Which limits hold here, for whoever shows the block; with our pid, so that
+ * they are known to be ours.
+ */
+int machine_limits(struct runner *r, struct err *err);
 
 /* telemetry.c: how the node's devices are, to home. */
 void telemetry_start(struct runner *r);

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -54,23 +55,34 @@ struct life {
     bool untold, misread;              /* newer than that; a line was wrong */
     pid_t pid;                         /* of the task; 0 once reaped */
     int wait_status;
-    int record;
+    int record, wake;
     bool noted;                        /* `started` is in the record */
     struct started started;
     uint64_t start_us;                 /* monotonic */
 };
 
-/* Only the record stays, and what the runner has at 0, 1 and 2. */
-static int close_others(int record)
+/* Only the record and `wake` stay, and what the runner has at 0, 1 and 2. */
+static void close_others(struct life *l, int record, int wake)
 {
-    enum { FIRST = 3 };
+    enum { RECORD = 3, WAKE, REST };
+    int aside = wake < 0 ? -1 : fcntl(wake, F_DUPFD_CLOEXEC, REST);
 
-    if (record != FIRST && dup3(record, FIRST, O_CLOEXEC) < 0)
-        return record;
-    if (close_range(FIRST + 1, ~0u, 0) < 0)
-        for (int fd = FIRST + 1; fd < 65536; fd++)
+    l->record = record == RECORD ? record : dup3(record, RECORD, O_CLOEXEC);
+    l->wake = aside < 0 ? -1 : dup3(aside, WAKE, O_CLOEXEC);
+    if (l->record < 0) {               /* then the rest stays open, too */
+        l->record = record;
+        return;
+    }
+    if (close_range(l->wake < 0 ? WAKE : REST, ~0u, 0) < 0)
+        for (int fd = l->wake < 0 ? WAKE : REST; fd < 65536; fd++)
             (void) close(fd);
-    return FIRST;
+}
+
+/* There is something new for a runner that reads along. */
+static void wake(const struct life *l)
+{
+    if (l->wake >= 0)
+        (void) eventfd_write(l->wake, 1);
 }
 
 static int open_signals(void)
@@ -125,6 +137,7 @@ static void say(struct life *l, const char *text)
     autofree char *line = mem_printf("weir: %s\n", text);
 
     (void) logfile_add(&l->log, line, strlen(line), NULL);
+    wake(l);
 }
 
 /* Copy what is in the pipe now, `max` bytes at most. */
@@ -137,6 +150,8 @@ static void copy(struct life *l, size_t max)
         n = read(l->out[0], data, sizeof data);
         if (n > 0)
             (void) logfile_add(&l->log, data, (size_t) n, NULL);
+        if (n > 0)
+            wake(l);
         max -= n > 0 && (size_t) n < max ? (size_t) n : max;
     } while (n > 0 && max > 0);
 }
@@ -188,6 +203,7 @@ static void tell(struct life *l)
 {
     l->told_us = clock_mono_us();
     l->untold = progress_write(l->k->dir, l->k->id, &l->progress, NULL) < 0;
+    wake(l);
 }
 
 static void kill_all(struct life *l)
@@ -316,7 +332,8 @@ static void judge(const struct life *l, struct report *r)
     } else if (f->code) {
         cause = "refused";
         r->status = f->status;
-    } else if (r->status && l->k->order->memory &&
+    } else if (r->status &&
+               (l->k->order->memory || l->k->cgroup->inside) &&
                cgroup_oom_kills(l->k->cgroup, l->k->lease) > 0) {
         cause = "memory";
     } else if (r->status) {
@@ -422,7 +439,15 @@ static void live(struct life *l, struct report *r)
     make_report(l, r);
 }
 
-static _Noreturn void keep(const struct keeper *k)
+/* Nobody would find it: its runner's folder goes with the container. */
+static void die_with(pid_t runner)
+{
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != runner)
+        _exit(1);
+}
+
+static _Noreturn void keep(const struct keeper *k, pid_t runner)
 {
     struct report r = { 0 };
     struct life l = {
@@ -431,13 +456,16 @@ static _Noreturn void keep(const struct keeper *k)
             .order = k->order, .lease = k->lease, .cgroup = k->cgroup,
             .account = k->account, .block = k->block, .keeper = getpid(),
             .gate_lib = k->gate_lib, .gate_socket = k->gate_socket,
+            .folder = k->folder,
         },
     };
 
     (void) setsid();
     (void) prctl(PR_SET_NAME, "weir-keeper");
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
-    l.record = close_others(k->record);
+    if (k->folder)
+        die_with(runner);
+    close_others(&l, k->record, k->wake);
     logfile_init(&l.log, k->dir, k->id, k->order->log_bytes
                  ? k->order->log_bytes : k->log_bytes);
     live(&l, &r);
@@ -448,12 +476,12 @@ static _Noreturn void keep(const struct keeper *k)
 
 pid_t keeper_start(const struct keeper *k, struct err *err)
 {
-    pid_t pid = fork();
+    pid_t runner = getpid(), pid = fork();
 
     if (pid < 0)
         return err_set(err, errno, "fork: %s", strerror(errno));
     if (pid == 0)
-        keep(k);
+        keep(k, runner);
     return pid;
 }
 

@@ -24,6 +24,12 @@ struct keeper {
     const struct account *account;
     const struct cgroup *cgroup;
     const char *gate_lib, *gate_socket;        /* see task.h */
+    /* In a container of the lease's own, with a runner that is alone: the folder
+     * that was started in, and what to add 1 to when the task has said something.
+     * Such a keeper dies with its runner.  NULL, -1: not so.
+     */
+    const char *folder;
+    int wake;
     uint64_t log_bytes;
     int record;                /* open and locked; stays the caller's */
 };

@@ -4,9 +4,12 @@
 #include "base/mem.h"
 #include "base/quantity.h"
 #include "engine/gpuask.h"
+#include "runner/alone.h"
+#include "runner/place.h"
 #include "runner/runlog.h"
 #include "runner/runner.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -25,9 +28,13 @@ static const char usage[] =
     "                   [--log-bytes SIZE] [--idle DURATION]\n"
     "                   [--gate FILE] [--gate-dir FOLDER] [--gate-simulated]\n"
     "                   [--gpud SOCKET] [--devices-file FILE]\n"
+    "       weir-runner --alone --block BLOCK#LEASE#GEN@EPOCH ...\n"
+    "                   [--address IP]\n"
+    "       weir-runner --place RUN SECRET HOME\n"
     "\n"
     "Supervises one block: starts, watches and ends its leases.  Started by\n"
-    "an engine of 'weir up'; see weir-runner(8).\n";
+    "an engine of 'weir up'; see weir-runner(8).  With --alone it has one lease,\n"
+    "in a container of that lease's own, and ends as its task did.\n";
 
 static const struct option options[] = {
     { "block", required_argument, NULL, 'b' },
@@ -42,6 +49,8 @@ static const struct option options[] = {
     { "gate-simulated", no_argument, NULL, 'S' },
     { "gpud", required_argument, NULL, 'u' },
     { "devices-file", required_argument, NULL, 'D' },
+    { "alone", no_argument, NULL, 'a' },
+    { "address", required_argument, NULL, 'A' },
     { "version", no_argument, NULL, 'V' },
     { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
@@ -51,6 +60,23 @@ static int bad(const struct err *err)
 {
     (void) fprintf(stderr, "weir-runner: %s\n", err->text);
     return EXIT_USAGE;
+}
+
+static int check(const struct runner_conf *c, struct err *err)
+{
+    struct in6_addr at;
+    struct runner_name n;
+    int rc = dial_check(&c->home, err);
+
+    if (rc == 0)
+        rc = runner_name_parse(c->block, &n, err);
+    if (rc == 0 && n.alone != c->alone)
+        rc = err_set(err, EINVAL, c->alone ? "--alone: '%s' names no lease"
+                     : "'%s' names one lease: --alone is needed", c->block);
+    if (rc == 0 && c->address && inet_pton(AF_INET, c->address, &at) != 1 &&
+        inet_pton(AF_INET6, c->address, &at) != 1)
+        rc = err_set(err, EINVAL, "--address: '%s' is no address", c->address);
+    return rc;
 }
 
 /* -1: go on; else the status to end with. */
@@ -99,6 +125,12 @@ static int parse(int argc, char **argv, struct runner_conf *c)
         case 'D':
             c->devices_file = optarg;
             break;
+        case 'a':
+            c->alone = true;
+            break;
+        case 'A':
+            c->address = optarg;
+            break;
         case 'V':
             (void) puts("weir-runner " WEIR_VERSION);
             return 0;
@@ -115,7 +147,7 @@ static int parse(int argc, char **argv, struct runner_conf *c)
         (void) fputs(usage, stderr);
         return EXIT_USAGE;
     }
-    return dial_check(&c->home, &err) < 0 ? bad(&err) : -1;
+    return check(c, &err) < 0 ? bad(&err) : -1;
 }
 
 /* Beside this program, or where it was installed; NULL: nowhere. */
@@ -176,30 +208,79 @@ static int lock_block(const char *dir, int *ret_fd, struct err *err)
     return rc;
 }
 
+/* What one that is alone has in its memory. */
+struct own {
+    char *folder, *token, *ca;
+};
+
+static void own_clear(struct own *o)
+{
+    free(o->folder);
+    free(o->token);
+    free(o->ca);
+}
+
+/* What is the container's, before it is left: its folder and standard output. */
+static int keep_own(struct runner_conf *c, struct own *ret, struct err *err)
+{
+    int rc = fs_mkdir(c->dir, 0700, err);
+
+    if (rc < 0)
+        return rc;
+    ret->folder = getcwd(NULL, 0);
+    if (!ret->folder)
+        return err_set(err, errno, "the folder it was started in: %s",
+                       strerror(errno));
+    rc = alone_secrets(c, &ret->token, &ret->ca, err);
+    if (rc < 0)
+        return rc;
+    c->folder = ret->folder;
+    c->token = ret->token;
+    c->home.ca_text = ret->ca;
+    c->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return 0;
+}
+
+static int place_there(char **argv)
+{
+    struct err err = { 0 };
+
+    if (place(argv[2], argv[3], argv[4], &err) == 0)
+        return 0;
+    (void) fprintf(stderr, "weir-runner: %s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000,
                                 .gpud = GPUASK_SOCKET,
-                                .devices_file = "/proc/devices" };
+                                .devices_file = "/proc/devices", .out = -1 };
+    struct own own cleanup(own_clear) = { 0 };
     autofree char *gate = NULL;
     autoclose int lock = -1;
     struct err err = { 0 };
-    int rc = parse(argc, argv, &conf);
+    int rc, status = 0;
 
+    if (argc == 5 && strcmp(argv[1], "--place") == 0)
+        return place_there(argv);
+    rc = parse(argc, argv, &conf);
     if (rc >= 0)
         return rc;
-    gate = find_gate();
+    gate = conf.alone ? NULL : find_gate();
     if (!conf.gate_lib)
         conf.gate_lib = gate;
     close_inherited();
     log_open("weir-runner", LOG_INFO);
-    rc = lock_block(conf.dir, &lock, &err);
+    rc = conf.alone ? keep_own(&conf, &own, &err) : 0;
+    if (rc == 0)
+        rc = lock_block(conf.dir, &lock, &err);
     if (rc == 0)
         rc = detach(conf.dir, &err);
     if (rc == 0)
-        rc = runner_run(&conf, &err);
+        rc = runner_run(&conf, &status, &err);
     if (rc == 0)
-        return 0;
+        return status;
     log_say(LOG_ERROR, err.text, "block", conf.block, NULL);
     return rc == -EWOULDBLOCK ? EXIT_BUSY : 1;
 }

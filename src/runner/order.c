@@ -13,6 +13,7 @@
 
 enum {
     ARGS_MAX = 64 * 1024,
+    SIGNAL_MAX = 64,
     CONTEXT_BYTES = 1 << 30,           /* where an order does not say */
 };
 
@@ -179,6 +180,22 @@ static int read_nodes(const json_t *task, struct order *o, struct err *err)
     return err_set(err, EINVAL, "nodes must be open, leased or active");
 }
 
+static int read_stop(const json_t *task, struct order *o, struct err *err)
+{
+    const json_t *stop = json_object_get(task, "stop");
+    uint64_t signal = json_get_u64(stop, "signal", 0);
+
+    o->stop.grace_ms = json_get_u64(stop, "grace_ms", ORDER_GRACE_MS);
+    if (!stop)
+        return 0;
+    if (!json_is_object(stop) || signal > SIGNAL_MAX)
+        return err_set(err, EINVAL, "stop must be an object, with a signal of "
+                       "at most %d", SIGNAL_MAX);
+    o->stop.signal = (int) signal;
+    o->stop.command = json_get_str(stop, "command", NULL);
+    return 0;
+}
+
 static uint32_t u32(const json_t *task, const char *key, uint32_t fallback)
 {
     uint64_t v = json_get_u64(task, key, fallback);
@@ -201,6 +218,8 @@ int order_read(json_t *task, struct order *ret, struct err *err)
         rc = read_gate(task, &o, err);
     if (rc >= 0)
         rc = read_nodes(task, &o, err);
+    if (rc >= 0)
+        rc = read_stop(task, &o, err);
     if (rc < 0) {
         order_clear(&o);
         return rc;

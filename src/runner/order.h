@@ -21,7 +21,7 @@ struct lease_id {
     uint64_t epoch;
 };
 
-enum { LEASE_NAME_SIZE = 96, ORDER_DEVICES_MAX = 64 };
+enum { LEASE_NAME_SIZE = 96, ORDER_DEVICES_MAX = 64, ORDER_GRACE_MS = 30000 };
 
 /* "w12/3.0#2@1": what tasks see as WEIR_LEASE, and the name in our maps. */
 void lease_id_name(const struct lease_id *id, char *buf, size_t size);
@@ -45,6 +45,13 @@ struct order_gate {
  */
 enum order_nodes { ORDER_NODES_OPEN, ORDER_NODES_LEASED, ORDER_NODES_ACTIVE };
 
+/* How it wants to be stopped, when it is not home that stops it. */
+struct order_stop {
+    int signal;                        /* 0: SIGTERM */
+    uint64_t grace_ms;
+    const char *command;               /* or NULL: the signal */
+};
+
 struct order {
     json_t *task;                      /* owned */
     const char *name, *workload, *tenant;
@@ -64,6 +71,7 @@ struct order {
     bool simulated;
     struct order_gate gate;
     enum order_nodes nodes;
+    struct order_stop stop;
     const char *rendezvous;            /* or NULL */
 };
 

@@ -35,6 +35,8 @@ static const struct {
     { "{\"run\":\"a\",\"devices\":[-1]}", "devices[0]" },
     { "{\"run\":\"a\",\"devices\":[0,\"1\"]}", "devices[1]" },
     { "{\"run\":\"a\",\"nodes\":\"shut\"}", "leased or active" },
+    { "{\"run\":\"a\",\"stop\":[]}", "stop" },
+    { "{\"run\":\"a\",\"stop\":{\"signal\":65}}", "at most 64" },
     { "{\"run\":\"a\",\"gate\":[]}", "gate" },
     { "{\"run\":\"a\",\"gate\":{\"state\":\"ajar\"}}", "ajar" },
     { "{\"run\":\"a\",\"gate\":{\"lost\":\"sleep\"}}", "wait or go" },
@@ -111,6 +113,21 @@ static void test_gate(void)
     order_clear(&o);
 }
 
+static void test_stop(void)
+{
+    struct order o = { 0 };
+
+    ok(read_text("{\"run\":\"a\"}", &o, NULL) == 0 && o.stop.signal == 0 &&
+       o.stop.grace_ms == ORDER_GRACE_MS && !o.stop.command,
+       "how to stop, where it does not say");
+    order_clear(&o);
+    ok(read_text("{\"run\":\"a\",\"stop\":{\"signal\":10,\"grace_ms\":0,"
+                 "\"command\":\"c\"}}", &o, NULL) == 0 &&
+       o.stop.signal == 10 && o.stop.grace_ms == 0 &&
+       !strcmp(o.stop.command, "c"), "and where it does");
+    order_clear(&o);
+}
+
 static void test_names(void)
 {
     struct lease_id id = { { 12, 3, 0 }, 2, 1 };
@@ -131,6 +148,7 @@ int main(void)
     test_bad();
     test_good();
     test_gate();
+    test_stop();
     test_names();
     return tap_done();
 }

@@ -7,19 +7,18 @@
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "runner/alone.h"
 #include "runner/held.h"
 #include "runner/link.h"
 #include "runner/logfile.h"
+#include "runner/output.h"
 #include "runner/runlog.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 /* What home says, and what it is told.  An end is told when it happens and
  * again after every welcome until it is acknowledged.  A claim is asked once
@@ -43,11 +42,13 @@ static struct wire_msg message(enum wire_kind kind, const struct held *h)
 static void send_ended(struct held *h)
 {
     struct wire_msg m = message(WIRE_ENDED, h);
+    struct alone *a = h->runner->alone;
 
-    if (!h->runner->welcome)
+    if (!h->runner->welcome || (a && !alone_may_tell(h->runner)))
         return;
     said_tell(h);
-    (void) snprintf(m.cause, sizeof m.cause, "%s", h->report.cause);
+    (void) snprintf(m.cause, sizeof m.cause, "%s",
+                    a && a->deleted ? "deleted" : h->report.cause);
     m.status = h->report.status;
     m.started_ms = h->report.started_ms;
     m.ended_ms = h->report.ended_ms;
@@ -105,16 +106,24 @@ void runner_tell_soon(struct runner *r)
         r->tell = loop_timer(r->loop, TELL_MS, on_tell, r);
 }
 
-static void end_if_done(struct runner *r)
+void runner_end_if_done(struct runner *r)
 {
-    if ((r->quitting || r->ending) && r->running == 0)
+    if ((r->quitting || r->ending) && r->running == 0 &&
+        (!r->alone || alone_may_end(r)))
         loop_stop(r->loop);
+}
+
+void runner_tell_end(struct held *h)
+{
+    send_ended(h);
 }
 
 void runner_ended(struct held *h)
 {
+    if (h->runner->alone)
+        alone_ended(h);
     send_ended(h);
-    end_if_done(h->runner);
+    runner_end_if_done(h->runner);
 }
 
 /* Messages. */
@@ -210,6 +219,7 @@ static void on_ack(struct runner *r, const struct wire_msg *m)
 
     if (h && h->state == HELD_ENDED)
         forget(h);
+    runner_end_if_done(r);
 }
 
 /* One that has not started yet starts as its order says; what home wants else
@@ -249,11 +259,15 @@ static void on_welcome(struct runner *r)
     r->welcome = true;
     r->quitting = false;
     link_welcome(r->link);
+    if (r->alone)
+        alone_welcome(r);
     while ((h = map_next(r->held, &pos, NULL)))
         if (h->state == HELD_ENDED)
             send_ended(h);
     said_tell_all(r);
     runner_tell_soon(r);
+    if (r->alone)                      /* the node's is another's to tell */
+        return;
     telemetry_start(r);
     health_start(r);
 }
@@ -298,6 +312,8 @@ static void on_message(const struct wire_msg *m, void *arg)
     struct runner *r = arg;
     struct wire_msg pong = { .kind = WIRE_PONG };
 
+    if (r->alone && !alone_takes(r, m))
+        return;
     switch (m->kind) {
     case WIRE_WELCOME:
         on_welcome(r);
@@ -329,7 +345,11 @@ static void on_message(const struct wire_msg *m, void *arg)
         break;
     case WIRE_QUIT:
         r->quitting = true;
-        end_if_done(r);
+        runner_end_if_done(r);
+        break;
+    case WIRE_HEARD:
+        if (r->alone)
+            output_heard(r->alone->output, m->offset);
         break;
     case WIRE_ERROR:
         on_error(r, m->text);
@@ -344,7 +364,6 @@ static void on_message(const struct wire_msg *m, void *arg)
     case WIRE_HEALTH:
     case WIRE_ENDED:
     case WIRE_OUTPUT:
-    case WIRE_HEARD:                   /* nothing is told yet */
     case WIRE_PONG:
     case WIRE_KIND_COUNT:
         break;                         /* ours to say, not to hear */
@@ -363,8 +382,12 @@ static int read_token(const struct runner *r, char *buf, size_t size,
                       struct err *err)
 {
     autofree char *text = NULL;
-    int rc = fs_read(r->conf->token_file, TOKEN_MAX, &text, NULL, err);
+    int rc = 0;
 
+    if (r->conf->token)
+        text = mem_str(r->conf->token);
+    else
+        rc = fs_read(r->conf->token_file, TOKEN_MAX, &text, NULL, err);
     if (rc < 0)
         return rc;
     text[strcspn(text, "\r\n")] = '\0';
@@ -389,6 +412,8 @@ static void on_up(void *arg)
     if (r->refused)
         say_away(r, "token", err.text);
     (void) snprintf(m.block, sizeof m.block, "%s", r->conf->block);
+    (void) snprintf(m.address, sizeof m.address, "%s",
+                    r->conf->address ? r->conf->address : "");
     m.leases = mem_array(map_count(r->held), sizeof *m.leases);
     while ((h = map_next(r->held, &pos, NULL))) {
         struct wire_lease *l = &m.leases[m.nleases++];
@@ -422,7 +447,7 @@ static const struct link_ops link_ops = {
 };
 
 /* What waits on disk loses nothing when the runner ends: it is started again
- * together with home.
+ * together with home.  One that is alone is not: it has waited for long enough.
  */
 static void on_idle(struct watch *w, void *arg)
 {
@@ -433,8 +458,10 @@ static void on_idle(struct watch *w, void *arg)
     r->idle = loop_timer(r->loop, IDLE_CHECK_MS, on_idle, r);
     if (runlog_trim(r->conf->dir, &err) < 0)
         log_say(LOG_WARN, "own log", "why", err.text, NULL);
-    if (r->running == 0 && link_away_ms(r->link) >= r->conf->idle_ms)
-        loop_stop(r->loop);
+    if (r->running > 0 || link_away_ms(r->link) < r->conf->idle_ms)
+        return;
+    r->quitting = true;
+    runner_end_if_done(r);
 }
 
 /* Beginning and end. */
@@ -451,7 +478,9 @@ static void on_term(int sig, void *arg)
 
     (void) sig;
     r->ending = true;
-    end_if_done(r);
+    if (r->alone)
+        alone_term(r);
+    runner_end_if_done(r);
 }
 
 struct scan {
@@ -477,51 +506,6 @@ static int find_leases(struct runner *r, struct err *err)
     int rc = records_scan(&r->records, on_lease, &s, err);
 
     return rc < 0 ? rc : s.rc;
-}
-
-/* Has the machine started anew since we were here last? */
-static int check_boot(struct runner *r, struct err *err)
-{
-    autofree char *path = mem_printf("%s/boot", r->conf->dir);
-    autofree char *now = NULL;
-    autofree char *last = NULL;
-    int rc = fs_read("/proc/sys/kernel/random/boot_id", 64, &now, NULL, err);
-
-    if (rc < 0)
-        return rc;
-    r->rebooted = fs_read(path, 64, &last, NULL, NULL) == 0 &&
-                  strcmp(now, last) != 0;
-    return 0;
-}
-
-static int note_boot(const struct runner *r, struct err *err)
-{
-    autofree char *path = mem_printf("%s/boot", r->conf->dir);
-    autofree char *now = NULL;
-    int rc = fs_read("/proc/sys/kernel/random/boot_id", 64, &now, NULL, err);
-
-    return rc < 0 ? rc : fs_write(path, now, strlen(now), 0600, true, err);
-}
-
-/* Which limits hold here, for whoever shows the block; with our pid, so that
- * they are known to be ours.
- */
-static int open_limits(struct runner *r, struct err *err)
-{
-    autofree char *path = mem_printf("%s/limits", r->conf->dir);
-    autofree char *text = NULL;
-    char name[128];
-    struct stat st;
-
-    if (stat(r->conf->dir, &st) < 0)
-        return err_set(err, errno, "'%s': %s", r->conf->dir,
-                       strerror(errno));
-    (void) snprintf(r->mark, sizeof r->mark, "%" PRIx64 "-%" PRIx64,
-                    (uint64_t) st.st_dev, (uint64_t) st.st_ino);
-    (void) snprintf(name, sizeof name, "weir-%s-%s", r->conf->block, r->mark);
-    cgroup_open(&r->cgroup, name);
-    text = mem_printf("%s %ld\n", r->cgroup.limits, (long) getpid());
-    return fs_write(path, text, strlen(text), 0600, false, err);
 }
 
 static int watch_signals(struct runner *r, struct err *err)
@@ -553,16 +537,18 @@ static int set_up(struct runner *r, struct err *err)
     if (rc == 0)
         rc = watch_signals(r, err);
     if (rc == 0)
-        rc = open_limits(r, err);
+        rc = machine_limits(r, err);
     if (rc == 0)
         rc = said_open(r, err);
+    if (rc == 0 && r->conf->alone)
+        rc = alone_open(r, err);
     if (rc == 0)
         behind_init(r);
     if (rc == 0)
-        rc = check_boot(r, err);
+        rc = machine_check(r, err);
     if (rc == 0)
         rc = find_leases(r, err);
-    return rc == 0 ? note_boot(r, err) : rc;
+    return rc == 0 ? machine_note(r, err) : rc;
 }
 
 static void clear(struct runner *r)
@@ -574,6 +560,7 @@ static void clear(struct runner *r)
     said_close(r);
     for (pos = 0; (h = map_next(r->held, &pos, NULL)); pos = 0)
         held_free(h);
+    alone_close(r);
     behind_clear(r);
     telemetry_stop(r);
     health_stop(r);
@@ -585,7 +572,8 @@ static void clear(struct runner *r)
     loop_close(r->loop);
 }
 
-int runner_run(const struct runner_conf *conf, struct err *err)
+int runner_run(const struct runner_conf *conf, int *ret_status,
+               struct err *err)
 {
     struct runner r = {
         .conf = conf, .held = map_new(), .keepers = map_new(),
@@ -600,6 +588,10 @@ int runner_run(const struct runner_conf *conf, struct err *err)
         on_idle(NULL, &r);
         rc = loop_run(r.loop, err);
     }
+    if (rc == 0 && r.alone)
+        alone_farewell(&r);
+    if (rc == 0)
+        *ret_status = r.alone ? r.alone->status : 0;
     clear(&r);
     return rc;
 }

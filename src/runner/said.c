@@ -102,7 +102,7 @@ int said_open(struct runner *r, struct err *err)
     autofree char *path = mem_printf("%s/progress", r->conf->dir);
     int rc = fs_mkdir(path, 0700, err);
 
-    if (rc < 0)
+    if (rc < 0 || r->conf->alone)      /* its keeper tells: output.c */
         return rc;
     r->files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (r->files < 0 || inotify_add_watch(r->files, path, IN_MOVED_TO) < 0)

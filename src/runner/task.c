@@ -1,5 +1,6 @@
 #include "runner/task.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "runner/progress.h"
 
@@ -74,6 +75,21 @@ static void put_gate(struct env *e, const struct task *t)
     env_put(e, GATE_WAIT_VAR, "%s", "");           /* for ever */
 }
 
+/* A container has the devices of its lease and no other, however it calls them;
+ * what it has besides, as an image may, a task without one does not see.
+ */
+static void put_own_devices(struct env *e, const struct order *o)
+{
+    const char *own = getenv("CUDA_VISIBLE_DEVICES");
+    struct buf list = BUF_INIT(ORDER_DEVICES_MAX * 6);
+
+    for (uint32_t i = 0; i < o->ndevices; i++)
+        (void) buf_printf(&list, "%s%" PRIu32, i ? "," : "", i);
+    env_put(e, "CUDA_VISIBLE_DEVICES", "%s",
+            own && o->ndevices ? own : buf_text(&list));
+    buf_free(&list);
+}
+
 /* By name where the gate is told the names: numbers depend on who counts. */
 static void put_devices(struct env *e, const struct order *o)
 {
@@ -87,8 +103,25 @@ static void put_devices(struct env *e, const struct order *o)
         at += (size_t) snprintf(list + at, sizeof list - at, "%s%" PRIu32,
                                 i ? "," : "", o->devices[i]);
     env_put(e, "CUDA_VISIBLE_DEVICES", "%s", list);
+}
+
+static void put_simulated(struct env *e, const struct order *o)
+{
     if (o->simulated && o->ndevices)
         env_put(e, "WEIR_SIMULATED_DEVICES", "1");
+}
+
+/* The container's own, which its image and its runtime have set. */
+static void put_inherited(struct env *e)
+{
+    for (char **at = environ; *at; at++) {
+        const char *value = strchr(*at, '=');
+        autofree char *key = value ? mem_strn(*at, (size_t) (value - *at))
+                                   : NULL;
+
+        if (key && *key)
+            env_put(e, key, "%s", value + 1);
+    }
 }
 
 static char **make_env(const struct task *t)
@@ -105,6 +138,8 @@ static char **make_env(const struct task *t)
     env_put(&e, "LOGNAME", "%s", t->account->name);
     env_put(&e, "SHELL", "%s", t->account->shell);
     env_put(&e, "LANG", "C.UTF-8");
+    if (t->folder)
+        put_inherited(&e);
     json_object_foreach(json_object_get(o->task, "env"), key, value)
         env_put(&e, key, "%s", json_string_value(value));
     env_put(&e, "WEIR_WORKLOAD", "%s", o->workload);
@@ -118,7 +153,11 @@ static char **make_env(const struct task *t)
     env_put(&e, "WEIR_PROGRESS_FD", "%d", PROGRESS_FD);
     if (o->rendezvous)
         env_put(&e, "WEIR_RENDEZVOUS", "%s", o->rendezvous);
-    put_devices(&e, o);
+    if (t->folder)
+        put_own_devices(&e, o);
+    else
+        put_devices(&e, o);
+    put_simulated(&e, o);
     put_gate(&e, t);
     return e.list;
 }
@@ -169,9 +208,11 @@ static void set_limits(struct task *t)
     if (setrlimit(RLIMIT_CORE, &core) < 0)
         give_up(t, 126, "limit core files", "");
     /* The control plane raises its own; programs that use select() or close
-     * everything up to the limit expect the usual one.
+     * everything up to the limit expect the usual one.  A container has what
+     * it was given.
      */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > FILES_USUAL) {
+    if (!t->folder && getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur > FILES_USUAL) {
         files.rlim_cur = FILES_USUAL;
         if (setrlimit(RLIMIT_NOFILE, &files) < 0)
             give_up(t, 126, "limit open files", "");
@@ -185,7 +226,7 @@ static void limit_memory(struct task *t)
 {
     struct rlimit data = { t->order->memory, t->order->memory };
 
-    if (t->order->memory && !t->cgroup->memory &&
+    if (t->order->memory && !t->cgroup->memory && !t->cgroup->inside &&
         setrlimit(RLIMIT_DATA, &data) < 0)
         give_up(t, 126, "limit memory", "");
 }
@@ -195,7 +236,7 @@ static void become_user(struct task *t)
     const struct account *a = t->account;
 
     if (geteuid() != 0) {
-        if (a->uid == geteuid())
+        if (a->uid == geteuid() && (!t->folder || a->gid == getegid()))
             return;
         errno = EPERM;
         give_up(t, 126, "run as user", a->name);
@@ -219,8 +260,10 @@ static void need_gate(struct task *t)
 
 static void go_to_folder(struct task *t)
 {
-    if (chdir(t->account->home) < 0 && chdir("/") < 0)
-        give_up(t, 126, "enter folder", "/");
+    const char *first = t->folder ? t->folder : t->account->home;
+
+    if (chdir(first) < 0 && (t->folder || chdir("/") < 0))
+        give_up(t, 126, "enter folder", t->folder ? t->folder : "/");
     if (t->order->dir && chdir(t->order->dir) < 0)
         give_up(t, 126, "enter folder", t->order->dir);
 }
@@ -285,7 +328,7 @@ _Noreturn void task_exec(struct task *t, bool tracked, const char *command,
 
     if (command)
         t->failure = &aside;
-    if (t->order->image) {             /* never beside it, in the open */
+    if (t->order->image && !t->folder) {           /* never beside it, in the open */
         errno = ENOTSUP;
         give_up(t, 126, "run in an image, which this engine has not,",
                 t->order->image);

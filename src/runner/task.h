@@ -29,6 +29,8 @@ struct task {
     const struct account *account;
     const char *gate_lib;      /* libweir-gate.so; NULL: without the gate */
     const char *gate_socket;
+    const char *folder;        /* in a container of its own: where that begins,
+                                * and what it has is the task's; else NULL */
     char **env;                /* owned, NULL at its end */
     struct task_failure *failure;
     pid_t keeper;

@@ -8,7 +8,7 @@
 #include "engine/devices.h"
 #include "engine/gpuask.h"
 #include "engine/local/gpus.h"
-#include "engine/local/logread.h"
+#include "engine/logread.h"
 
 #include <errno.h>
 #include <fcntl.h>

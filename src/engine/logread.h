@@ -2,9 +2,9 @@
 
 #include "engine/engine.h"
 
-/* logread - reads the logs that keepers write, while the lease is there and
- * after: DIR/logs/w12/3.0.GEN.EPOCH.log.OFFSET.  See src/runner/logfile.h for
- * who writes them.
+/* logread - reads logs that are kept in DIR/logs (segments.h), while the lease
+ * is there and after: those that keepers write (runner/logfile.h), and those
+ * that came here by the wire (kept.h).
  */
 int logread_log(const char *dir, const char *lease_key, uint32_t gen,
                 uint64_t epoch, uint64_t offset, void *buf, size_t size,
