@@ -353,7 +353,7 @@ def run(tap):
             node.ready()
             kubectl.need("label", "node", node.name,
                          "nvidia.com/gpu.present=true")
-            at = overlay(folder, ["base", "gpud"], patches=HURRIED)
+            at = overlay(folder, ["base", "tasks", "gpud"], patches=HURRIED)
             d = Deployed(cluster, kubectl)
             test_apply(tap, kubectl, at)
             test_up(tap, d, node)

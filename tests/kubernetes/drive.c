@@ -89,6 +89,8 @@ static int start(struct drive *d, const json_t *o, struct err *err)
         .cpus_milli = json_get_u64(o, "cpus_milli", 100),
         .memory = json_get_u64(o, "memory", 0),
         .gpus = (uint32_t) json_get_u64(o, "gpus", 0),
+        .uid = (uint32_t) json_get_u64(o, "uid", 0),
+        .gid = (uint32_t) json_get_u64(o, "uid", 0),
     };
     int rc = runner_name_parse(l.runner, &name, err);
 
