@@ -755,7 +755,8 @@ END
 
 @test "reserve: nodes for nobody, until they are let go again" {
     up
-    node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
+    there() { node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]'); }
+    until_ok there
     run -2 "$WEIR" reserve set repair --nodes "$node"
     run -2 "$WEIR" reserve set repair --nodes "$node" --to soon
     run -2 "$WEIR" reserve set repair --nodes "$node" --from 3h --to 2h
