@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""rbac.py DRIVE - what deploy/kubernetes lets Weir do in a cluster: it works with it, each verb
-is needed, and it is not more.  A verb that is missing is named in one sentence.
+"""rbac.py DRIVE - what deploy/kubernetes lets Weir do in a cluster: it works
+with it, each verb is needed, and it is not more.  A verb that is missing is
+named in one sentence.
 """
 import json
 import os

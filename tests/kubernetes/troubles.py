@@ -66,17 +66,18 @@ def troubles(folder):
         return kubeconfig(folder, port, user, ca)
     busy = status(429, "TooManyRequests", "later", b"Retry-After: 1")
     return [
-        Trouble("ca", ["is not signed by an authority that is trusted"], good, empty,
-                lambda port: conf(port, other.ca)),
+        Trouble("ca", ["is not signed by an authority that is trusted"], good,
+                empty, lambda port: conf(port, other.ca)),
         Trouble("ended", ["its certificate has expired"], ended, empty, conf),
         Trouble("token", ["does not take these credentials (401)"], good,
                 status(401, "Unauthorized", "Unauthorized"), conf),
         Trouble("rights", ["not allowed (403)", "cannot list"], good,
                 status(403, "Forbidden", 'nodes is forbidden: User "u" cannot '
                        'list resource "nodes"'), conf),
-        Trouble("garbage", ["does not answer as an API server does", "not JSON"],
-                good, OK % (7, b"<html>\n"), conf),
-        Trouble("nohttp", ["does not speak HTTP"], good, b"SSH-2.0-x\r\n", conf),
+        Trouble("garbage", ["does not answer as an API server does",
+                            "not JSON"], good, OK % (7, b"<html>\n"), conf),
+        Trouble("nohttp", ["does not speak HTTP"], good, b"SSH-2.0-x\r\n",
+                conf),
         Trouble("busy", ["too much to do (429)"], good, busy, conf),
         Trouble("nobody", ["refused"], None, None, conf)]
 
