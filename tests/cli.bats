@@ -990,11 +990,11 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     [[ "$output" == *"in use        50.00 %: 25.00 % to work, 25.00 % to start up and resume"* ]]
 }
 
-@test "an image where there are none: refused, and the log says so" {
+@test "an image where there are none: it never starts, and why says so" {
     up
     printf 'weir: 1\nkind: job\nname: boxed\nimage: a/b:1\nrun: echo out\n' >"$T/i.yaml"
-    run -1 "$WEIR" run "$T/i.yaml"
-    run -0 "$WEIR" logs w1
-    [[ "$output" = *"image, which this engine has not, 'a/b:1'"* ]]
-    [[ "$output" != *out ]]
+    run -0 "$WEIR" run -d "$T/i.yaml"
+    [ "$("$WEIR" why w1/boxed -o json | json 'o["why"]["code"]')" = never-image ]
+    run -0 "$WEIR" why w1/boxed
+    [[ "$output" = *"it asks for the image 'a/b:1', and no node runs images."* ]]
 }

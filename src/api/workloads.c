@@ -205,10 +205,12 @@ void get_tasks(struct call *c)
 
 static json_t *ended_why(const json_t *task)
 {
+    const char *reason = json_get_str(task, "reason", "");
     struct why y = { .code = WHY_ENDED };
 
-    (void) snprintf(y.text, sizeof y.text, "it has ended: %s",
-                    json_get_str(task, "outcome", "none"));
+    (void) snprintf(y.text, sizeof y.text, "it has ended: %s%s%s",
+                    json_get_str(task, "outcome", "none"), *reason ? ": " : "",
+                    reason);
     return why_json(&y);
 }
 

@@ -230,6 +230,7 @@ static int print_task(struct cli *c, const json_t *j)
                  json_get_str(j, "task", ""));
     sheet_add(t, "state", state_word(j));
     sheet_add(t, "end", end_text(j, end, sizeof end));
+    sheet_add(t, "reason", json_get_str(j, "reason", ""));
     sheet_add(t, "why", json_get_str(why, "text", ""));
     sheet_add(t, "what would help", json_get_str(why, "change", ""));
     sheet_add(t, "staged", json_get_str(why, "staged", ""));

@@ -24,7 +24,8 @@
 /* bed - leases against a runner that is played here: the world, the journal and
  * the store are the real ones, home is not.  For the tests alone.
  */
-enum { SAID_MAX = 256, TURNS = 3000, ROOM_ENOUGH = 1000, ALL_RANKS = -1 };
+enum { SAID_MAX = 256, TURNS = 3000, ROOM_ENOUGH = 1000, ALL_RANKS = -1,
+       ALONE_MAX = 8 };
 
 static struct {
     const struct home_ops *ops;
@@ -33,8 +34,10 @@ static struct {
     unsigned room;                     /* for so many orders */
     unsigned listens, deaf;            /* so often; fails so often before */
     int long_rank;                     /* whose order is no frame; -2: none's */
-    struct wire_msg said[SAID_MAX];    /* without what they own */
+    struct wire_msg said[SAID_MAX];    /* without what they own; `block` is to
+                                        * whom, `address` where ranks meet */
     unsigned nsaid;
+    char alone[ALONE_MAX][RUNNER_NAME_SIZE];   /* those with one lease, here */
 } home;
 
 int home_open(struct loop *l, const char *path, const struct home_ops *ops,
@@ -72,6 +75,9 @@ int home_listen(struct home *h, const char *address, struct tls_end *tls,
 bool home_connected(const struct home *h, const char *block)
 {
     (void) h;
+    for (int i = 0; i < ALONE_MAX; i++)
+        if (home.alone[i][0] && strcmp(home.alone[i], block) == 0)
+            return true;
     return home.here && strcmp(block, CONTROL_BLOCK) == 0;
 }
 
@@ -89,9 +95,14 @@ int home_send(struct home *h, const char *block, const struct wire_msg *m,
         home.room--;
     }
     if (home.nsaid < SAID_MAX) {
-        home.said[home.nsaid] = *m;
-        home.said[home.nsaid].task = NULL;
-        home.said[home.nsaid++].command = NULL;
+        struct wire_msg *to = &home.said[home.nsaid++];
+
+        *to = *m;
+        (void) snprintf(to->block, sizeof to->block, "%s", block);
+        (void) snprintf(to->address, sizeof to->address, "%s",
+                        json_get_str(m->task, "rendezvous", ""));
+        to->task = NULL;
+        to->command = NULL;
     }
     return 0;
 }
@@ -143,7 +154,7 @@ static inline void open_control(struct control *c)
     c->world = world_new();
     c->wall_base = clock_wall_ms() + ahead_ms;
     c->mono_base = clock_mono_ms();
-    if (loop_open(&c->loop, &err) < 0 ||
+    if (identity_open(c, &err) < 0 || loop_open(&c->loop, &err) < 0 ||
         store_open(&store, &c->store, &err) < 0 ||
         store_load(c->store, c->world, &err) < 0 ||
         store_attach(c->store, c->loop, journal_durable, journal_failed, c,
@@ -171,6 +182,7 @@ static inline void close_control(struct control *c)
     map_free(c->pools);
     map_free(c->leaving);
     map_free(c->held);
+    map_free(c->alone);
     loop_close(c->loop);
 }
 

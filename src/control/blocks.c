@@ -1,4 +1,4 @@
-#include "control/leases.h"
+#include "control/apart.h"
 
 #include "base/json.h"
 #include "base/log.h"
@@ -23,19 +23,39 @@ enum { AGAIN_MS = 500, SILENT_MS = 10000 };
 
 static void on_again(struct watch *w, void *arg);
 
-bool blocks_admit(const char *block, const char *token, void *arg)
+/* The same time for every wrong one. */
+static bool is_token(const char *want, const char *token)
 {
-    struct control *c = arg;
-    const struct heard *t = map_get(c->blocks, block);
-    const char *want = t ? t->token : NULL;
-    size_t n = want ? strlen(want) : 0;
+    size_t n = strlen(want);
     unsigned char diff = 0;
 
-    if (!want || strlen(token) != n || !world_block(c->world, block))
+    if (n == 0 || strlen(token) != n)
         return false;
-    for (size_t i = 0; i < n; i++)     /* the same time for every wrong one */
+    for (size_t i = 0; i < n; i++)
         diff |= (unsigned char) (want[i] ^ token[i]);
     return diff == 0;
+}
+
+/* A pool's runners have one lease each, or all of a block.  Those of the one
+ * kind are known by their token alone, whatever became of the block.
+ */
+bool blocks_admit(const char *runner, const char *token, void *arg)
+{
+    struct control *c = arg;
+    char want[IDENTITY_TOKEN_SIZE];
+    struct runner_name n;
+    const struct heard *t;
+
+    if (runner_name_parse(runner, &n, NULL) < 0 ||
+        n.alone != (apart_pool(c, n.block) != NULL))
+        return false;
+    if (n.alone) {
+        identity_token(c, runner, want);
+        return is_token(want, token);
+    }
+    t = map_get(c->blocks, n.block);
+    return t && t->token && world_block(c->world, n.block) &&
+           is_token(t->token, token);
 }
 
 /* ---- shut ---- */
@@ -270,6 +290,8 @@ void blocks_up(const char *block, const char *token, const json_t *inventory,
     json_put_str(t->inventory, "pool", r->name);
     json_put_str(t->inventory, "engine", r->ops->name);
     (void) json_object_del(t->inventory, "block");
+    if (r->ops->apart)
+        apart_inventory(t->inventory);
     if (r->own)
         put_labels(r->c->conf, t->inventory);
     watch_remove(take(t->again));

@@ -272,6 +272,7 @@ static void control_close(struct control *c)
     map_free(c->pools);
     map_free(c->leaving);
     map_free(c->held);
+    map_free(c->alone);
     loop_close(c->loop);
     if (c->lock >= 0)
         (void) close(c->lock);
@@ -287,6 +288,7 @@ static int control_open(struct control *c, const struct service *service,
     if ((rc = loop_signal(c->loop, SIGTERM, on_signal, c, err)) < 0 ||
         (rc = loop_signal(c->loop, SIGINT, on_signal, c, err)) < 0 ||
         (rc = state_open(c, err)) < 0 ||
+        (rc = identity_open(c, err)) < 0 ||
         (rc = outside_open(c, err)) < 0 ||
         (rc = leases_open(c, err)) < 0 ||
         (rc = outside_listen(c, err)) < 0 ||

@@ -36,6 +36,7 @@ struct effect {
     enum event_type type;
     uint64_t workload;
     uint32_t task, rank, gen;
+    uint64_t epoch;                    /* of an end: its lease's */
     char block[48];                    /* of the runner to acknowledge; may be "" */
     char on[48];                       /* of an end: the block of its lease */
     char pool[POOL_NAME_MAX + 1];      /* of what is about one; may be "" */
@@ -52,6 +53,7 @@ struct reached {
     bool observe;
     bool said, reachable;              /* its word on that, if it said one */
     char why[256];                     /* it cannot be reached, or opened */
+    bool full;                         /* output cannot be kept; it is said */
     struct watch *close;               /* its pool is gone, and soon it is, too */
 };
 
@@ -88,8 +90,13 @@ struct control {
 
     struct map *held;                  /* lease key -> struct held: what runners
                                           were told or told us */
+    struct map *alone;                 /* name of a runner that has one lease
+                                          and is here -> its address */
     struct map *stages;                /* lease key -> struct staged: what
                                           stands ready; see staged.c */
+
+    unsigned char runners_key[32];     /* identity.c */
+    char instance[17];
 
     uint64_t first_epoch;              /* of a new store in a used folder; else 0 */
     struct epoch *epochs;              /* oldest first; the first is that of the first day */
@@ -147,6 +154,17 @@ void leases_swept(struct control *c);
 int leases_open(struct control *c, struct err *err);
 void leases_close(struct control *c);
 
+/* identity.c: what this state folder is to what is not in it.  Read, or made at
+ * the first start.
+ */
+int identity_open(struct control *c, struct err *err);
+/* The token of a runner that has one lease: the same after any restart. */
+enum { IDENTITY_TOKEN_SIZE = 65 };
+void identity_token(const struct control *c, const char *runner, char *ret);
+
+/* The epoch in which something was at that time. */
+uint64_t serve_epoch_at(const struct control *c, uint64_t ms);
+
 /* telemetry.c: how devices are. */
 void telemetry_take(struct control *c, const char *block,
                     const struct wire_msg *m);
@@ -185,6 +203,8 @@ int pools_open(struct control *c, struct err *err);
 /* All but our own, which is there. */
 void pools_begin(struct control *c);
 void pools_close(struct control *c);
+/* Of a block, by its id: also of a pool that is gone and not closed yet. */
+struct reached *pools_of(const struct control *c, const char *block);
 /* A pool was set or removed, and that is durable. */
 void pools_act(struct control *c, const char *name, bool removed);
 /* The world was loaded again: as it says, and every block anew. */
@@ -201,6 +221,8 @@ struct order_of {
     const struct block *block;
     uint32_t ranks, rank, gen;
     bool staged;
+    const char *meet;                  /* address of the first rank; NULL or "":
+                                        * this machine's own */
 };
 json_t *order_json(const struct control *c, const struct order_of *f);
 

@@ -1,4 +1,4 @@
-#include "control/leases.h"
+#include "control/apart.h"
 
 #include "api/api.h"
 #include "base/clock.h"
@@ -64,8 +64,10 @@ static void effect_about(const struct control *c, const struct event *e,
                         json_get_str(e->data, "name", ""));
     } else if (e->type == EVENT_LEASE_ENDED) {
         l = leases_find(c, &k, e->gen);
-        if (l)
+        if (l) {
             memcpy(f->on, l->block->id, sizeof f->on);
+            f->epoch = apart_epoch(c, l);
+        }
     }
 }
 

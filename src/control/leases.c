@@ -1,9 +1,11 @@
-#include "control/leases.h"
+#include "control/apart.h"
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "engine/home.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@
  * devices and comes back moving.c.)
  *
  * A generation that a runner was never told about is ended here: no process
- * of it ever was.
+ * of it ever was.  Some leases have a runner of their own: apart.c.
  */
 enum { NO_SENSE = 126 };               /* as runners say of such an order */
 
@@ -65,7 +67,7 @@ struct held *held_set(struct control *c, const struct lease_key *k,
     return h;
 }
 
-static void held_del(struct control *c, const struct lease_key *k)
+void held_del(struct control *c, const struct lease_key *k)
 {
     char key[64];
 
@@ -122,12 +124,24 @@ void leases_each(struct control *c, const char *block, leases_f *f,
         f(c, list[i], arg);
 }
 
+bool leases_here(const struct control *c, const struct lease *l)
+{
+    struct lease_key k = leases_key(l);
+    char name[RUNNER_NAME_SIZE];
+
+    apart_runner(c, l->block->id, &k, l->gen, apart_epoch(c, l), name);
+    return home_connected(c->home, name);
+}
+
 void leases_say(struct control *c, const char *block,
                 const struct wire_msg *m)
 {
+    char name[RUNNER_NAME_SIZE];
     struct err err = { 0 };
-    int rc = home_send(c->home, block, m, &err);
+    int rc;
 
+    apart_runner(c, block, &m->key, m->gen, m->epoch, name);
+    rc = home_send(c->home, name, m, &err);
     if (rc < 0 && rc != -ENOTCONN)
         log_say(LOG_WARN, "cannot tell a runner", "block", block, "error",
                 err.text, NULL);
@@ -157,8 +171,23 @@ void leases_event(struct event *e, enum event_type type,
     (void) snprintf(e->who, sizeof e->who, "runner:%s", block);
 }
 
+/* Whoever it comes from: a text, and no longer than an event takes. */
+static json_t *why_json(const char *why)
+{
+    autofree char *text = utf8_clean(why, strlen(why));
+    json_t *o = json_object();
+    size_t n = 0, more;
+
+    while (text[n] && (more = utf8_size(text + n, strlen(text + n))) > 0 &&
+           n + more <= REASON_MAX)
+        n += more;
+    text[n] = '\0';
+    json_put_str(o, "why", text);
+    return o;
+}
+
 void leases_end(struct control *c, const struct lease *l,
-                enum spec_cause cause, int status)
+                enum spec_cause cause, int status, const char *why)
 {
     struct lease_key k = leases_key(l);
     struct err err = { 0 };
@@ -168,6 +197,8 @@ void leases_end(struct control *c, const struct lease *l,
     e.cause = cause;
     e.status = status;
     e.ended_ms = control_now(c);
+    if (why && *why)
+        e.data = why_json(why);
     if (journal_event(c, &e, NULL, NULL, &err) < 0)
         log_say(LOG_WARN, "cannot end a lease", "error", err.text, NULL);
 }
@@ -183,32 +214,73 @@ static void refuse_order(struct control *c, const struct lease *l,
     held_del(c, &k);
     log_say(LOG_ERROR, "a task cannot be ordered and is refused", "lease", key,
             "task", l->task->spec->name, "error", why, NULL);
-    leases_end(c, l, SPEC_CAUSE_REFUSED, NO_SENSE);
+    leases_end(c, l, SPEC_CAUSE_REFUSED, NO_SENSE, why);
 }
 
-void leases_order(struct control *c, struct lease *l)
+static void order_now(struct control *c, struct lease *l)
 {
     struct lease_key k = leases_key(l);
     struct wire_msg m = { .kind = WIRE_ORDER, .key = k, .gen = l->gen };
     const struct order_of of = { l->task, &l->grant, l->block, l->task->ranks,
-                                 l->rank, l->gen, false };
+                                 l->rank, l->gen, false,
+                                 apart_address(c, &l->task->leases[0]) };
+    char name[RUNNER_NAME_SIZE];
     struct err err = { 0 };
     struct held *h;
     int rc;
 
-    if (!home_connected(c->home, l->block->id) || !staged_planned(c, l))
+    if (!leases_here(c, l) || !staged_planned(c, l))
         return;
     h = held_get(c, &k);
     if (!h || h->gen != l->gen)
         h = held_set(c, &k, l->gen, world_epoch(c->world));
     m.epoch = h->epoch;
     m.task = order_json(c, &of);
-    rc = home_send(c->home, l->block->id, &m, &err);
+    apart_runner(c, l->block->id, &k, l->gen, m.epoch, name);
+    rc = home_send(c->home, name, &m, &err);
     if (rc == -ENOBUFS)
         held_del(c, &k);               /* not told: leases_drained does */
     else if (rc < 0 && rc != -ENOTCONN)
         refuse_order(c, l, err.text);
     wire_clear(&m);
+}
+
+static struct task *task_at(const struct control *c, uint64_t workload,
+                            uint32_t task, uint32_t gen)
+{
+    struct workload *wl = world_workload(c->world, workload);
+    struct task *t = wl && task < wl->spec->ntasks ? &wl->tasks[task] : NULL;
+
+    return t && t->leases && t->gen == gen ? t : NULL;
+}
+
+/* Of a gang those that were not told yet, or say so.  Ending one may end the
+ * attempt, so look it up again each time.
+ */
+static void order_gang(struct control *c, const struct lease *of)
+{
+    struct lease_key k = leases_key(of);
+    uint32_t gen = of->gen;
+    struct task *t;
+
+    if (!apart_gathered(c, of->task))
+        return;
+    for (k.rank = 0; (t = task_at(c, k.workload, k.task, gen)) &&
+         k.rank < t->ranks; k.rank++) {
+        const struct held *h = held_get(c, &k);
+
+        if (t->leases[k.rank].state == LEASE_PLANNED &&
+            (!h || h->gen != gen || h->unstarted))
+            order_now(c, &t->leases[k.rank]);
+    }
+}
+
+void leases_order(struct control *c, struct lease *l)
+{
+    if (l->task->ranks > 1 && apart_any(c, l->task))
+        order_gang(c, l);
+    else
+        order_now(c, l);
 }
 
 static void say_stop(struct control *c, const struct lease *l,
@@ -234,23 +306,20 @@ void leases_stop(struct control *c, struct lease *l)
 {
     struct lease_key k = leases_key(l);
     struct held *h = held_get(c, &k);
+    bool told = h && h->gen == l->gen;
 
     if (leases_over(l))
         return;
-    if (h && h->gen == l->gen)
+    if (apart_never_began(c, l) || (!told && leases_here(c, l)))
+        leases_end(c, l, l->task->stop_cause, 0, NULL);
+    else if (told)
         say_stop(c, l, h);
-    else if (home_connected(c->home, l->block->id))
-        leases_end(c, l, l->task->stop_cause, 0);
 }
 
 static struct task *effect_task(const struct control *c,
                                 const struct effect *f)
 {
-    struct workload *wl = world_workload(c->world, f->workload);
-    struct task *t = wl && f->task < wl->spec->ntasks ? &wl->tasks[f->task]
-                                                      : NULL;
-
-    return t && t->leases && t->gen == f->gen ? t : NULL;
+    return task_at(c, f->workload, f->task, f->gen);
 }
 
 static void act_planned(struct control *c, const struct effect *f)
@@ -259,7 +328,8 @@ static void act_planned(struct control *c, const struct effect *f)
 
     /* Ending one may end the attempt, so look it up again each time. */
     for (uint32_t i = 0; (t = effect_task(c, f)) && i < t->ranks; i++)
-        if (t->leases[i].state == LEASE_PLANNED)
+        if (t->leases[i].state == LEASE_PLANNED &&
+            !apart_start(c, &t->leases[i]))
             leases_order(c, &t->leases[i]);
 }
 
@@ -331,6 +401,7 @@ void leases_act(struct control *c, const struct effect *f)
             act_ended(c, f, &k, h);
             held_del(c, &k);
         }
+        apart_done(c, f->on, &k, f->gen, f->epoch);
         break;
     default:
         break;
@@ -354,9 +425,14 @@ static void order_again(struct control *c, struct lease *l, const void *arg)
 }
 
 /* A runner has read what was queued for it: the orders that had no room. */
-static void on_drained(const char *block, void *arg)
+static void on_drained(const char *name, void *arg)
 {
-    leases_each(arg, block, order_again, NULL);
+    struct lease *l = apart_lease(arg, name);
+
+    if (l)
+        order_again(arg, l, NULL);
+    else
+        leases_each(arg, name, order_again, NULL);
 }
 
 static void forget(struct control *c, struct lease *l, const void *arg)
@@ -370,6 +446,8 @@ static void forget(struct control *c, struct lease *l, const void *arg)
 /* Who is away has been told nothing; hello tells what it still has. */
 static void on_gone(const char *block, void *arg)
 {
+    if (apart_gone(arg, block))
+        return;
     leases_each(arg, block, forget, NULL);
     staged_gone(arg, block);
     log_say(LOG_WARN, "a runner went away", "block", block, NULL);
@@ -410,6 +488,7 @@ int leases_open(struct control *c, struct err *err)
     autofree char *path = mem_printf("%s/home.sock", c->conf->state_dir);
 
     held_clear(c);
+    apart_clear(c);
     staged_clear(c);
     idle_close(c);
     c->stages = map_new();
@@ -423,6 +502,7 @@ void leases_close(struct control *c)
     home_close(h);
     moving_clear(c);
     held_clear(c);
+    apart_clear(c);
     staged_clear(c);
     idle_close(c);
 }

@@ -32,6 +32,7 @@ struct held *held_get(const struct control *c, const struct lease_key *k);
 /* A new one, or another generation of it. */
 struct held *held_set(struct control *c, const struct lease_key *k,
                       uint32_t gen, uint64_t epoch);
+void held_del(struct control *c, const struct lease_key *k);
 
 /* The lease of that very generation, or NULL. */
 struct lease *leases_find(const struct control *c, const struct lease_key *k,
@@ -43,7 +44,10 @@ typedef void leases_f(struct control *c, struct lease *l, const void *arg);
 void leases_each(struct control *c, const char *block, leases_f *f,
                  const void *arg);
 
-/* Messages to a runner.  One that is away settles when it says hello; anything
+/* Is its runner here? */
+bool leases_here(const struct control *c, const struct lease *l);
+/* Messages to the runner of a block, or of the lease that the message is about
+ * where it has one of its own.  One that is away settles when it says hello; anything
  * else is worth a line in the log.
  */
 void leases_say(struct control *c, const char *block,
@@ -51,15 +55,16 @@ void leases_say(struct control *c, const char *block,
 void leases_say_short(struct control *c, const char *block,
                       enum wire_kind kind, const struct lease_key *k,
                       uint32_t gen, uint64_t epoch, bool yes);
-/* Order a planned lease.  One that can never be told ends here, refused: the
- * lease may be gone afterwards.
+/* Order a planned lease whose runner is here; of a gang that is apart all of
+ * them, once all are.  One that can never be told ends here, refused: the lease
+ * may be gone afterwards.
  */
 void leases_order(struct control *c, struct lease *l);
 /* Stop a lease; what its runner never heard of ends here. */
 void leases_stop(struct control *c, struct lease *l);
-/* An end that no runner reports: nothing of it runs. */
+/* An end that no runner reports: nothing of it runs.  `why` may be NULL. */
 void leases_end(struct control *c, const struct lease *l,
-                enum spec_cause cause, int status);
+                enum spec_cause cause, int status, const char *why);
 
 /* An event about one lease, as its runner reports it. */
 void leases_event(struct event *e, enum event_type type,
@@ -110,6 +115,11 @@ void idle_look(struct control *c);
 void idle_close(struct control *c);
 
 /* settle.c */
+/* One lease of a hello. */
+void settle_told(struct control *c, const char *block,
+                 const struct wire_lease *w);
+/* What follows from a hello for a lease of the world's. */
+void settle_lease(struct control *c, struct lease *l, const void *hello);
 void settle_message(const char *block, const struct wire_msg *m, void *arg);
 
 /* blocks.c */

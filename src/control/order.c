@@ -4,6 +4,7 @@
 #include "plan/policy.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* What a runner needs to start one rank; see engine/wire.h. */
 
@@ -95,10 +96,11 @@ static void put_devices(json_t *o, const struct control *c,
 /* Ranks of one attempt meet here; another attempt gets another port. */
 static void put_rendezvous(json_t *o, const struct order_of *f)
 {
-    char text[64];
+    const char *at = f->meet && *f->meet ? f->meet : "127.0.0.1";
+    char text[96];
 
-    (void) snprintf(text, sizeof text, "127.0.0.1:%u",
-                    task_port(f->task, f->gen));
+    (void) snprintf(text, sizeof text, strchr(at, ':') ? "[%s]:%u" : "%s:%u",
+                    at, task_port(f->task, f->gen));
     json_put_str(o, "rendezvous", text);
 }
 

@@ -1,4 +1,4 @@
-#include "control/control_int.h"
+#include "control/apart.h"
 
 #include "base/fs.h"
 #include "base/json.h"
@@ -90,7 +90,7 @@ static bool is_named(const json_t *list, const char *id)
 static void lose_missing(struct reached *r)
 {
     autojson json_t *all = r->ops->inventory(r->engine);
-    autojson json_t *made = r->ops->find(r->engine);
+    autojson json_t *made = r->ops->apart ? NULL : r->ops->find(r->engine);
     struct block *b;
     size_t pos = 0;
 
@@ -129,6 +129,8 @@ static void on_state(bool reachable, const char *why, void *arg)
     blocks_look(r->c);
     if (reachable && !r->own && r->engine)
         lose_missing(r);
+    if (reachable)
+        apart_sweep(r);
 }
 
 static char *runner_path(const struct control *c)
@@ -155,6 +157,7 @@ static const struct engine_events events = {
     .changed = on_changed,
     .state = on_state,
     .trouble = on_trouble,
+    .lease_over = apart_over,
 };
 
 static int engine_start(struct reached *r, struct err *err)
@@ -176,6 +179,7 @@ static int engine_start(struct reached *r, struct err *err)
         .log_bytes = c->conf->log_bytes,
         .runners_url = outside_url(c),
         .runners_ca = outside_ca(c),
+        .instance = c->instance,
     };
     int rc = r->own ? 0 : fs_mkdir(base, 0700, err);
 
@@ -277,6 +281,8 @@ static void pool_start(struct control *c, const struct pool *p)
     if (rc < 0) {
         engine_stop(r);
         on_state(false, err.text, r);
+    } else {
+        apart_again(r);
     }
 }
 
@@ -313,6 +319,17 @@ void pools_act(struct control *c, const char *name, bool removed)
         pool_start(c, p);
     else if ((!p || !p->set) && r && !r->own)
         pool_leave(c, r);
+}
+
+struct reached *pools_of(const struct control *c, const char *block)
+{
+    char name[sizeof ((struct block *) NULL)->id];
+    struct reached *r;
+
+    (void) snprintf(name, sizeof name, "%.*s", (int) strcspn(block, "/"),
+                    block);
+    r = map_get(c->pools, name);
+    return r ? r : map_get(c->leaving, name);
 }
 
 /* ---- all of them ---- */
@@ -387,6 +404,10 @@ int pools_again(struct control *c, struct err *err)
             rc = take_all(is, err);
         else if (is && is->engine)
             on_changed(is);
+        if (is)
+            apart_again(is);
+        if (is && is->reachable)
+            apart_sweep(is);
     }
     blocks_hold(c);
     return rc;
@@ -427,7 +448,7 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
     rc = engine_choose(engine, &ops, err);
-    if (rc == 0 && ops->observed && !observe)
+    if (rc == 0 && ops->observed && !ops->apart && !observe)
         return err_set(err, EINVAL, "observe: nothing can be started on "
                        "%s yet; a pool that is only looked at can be added "
                        "(--observe)", engine);

@@ -107,6 +107,15 @@ int serve_epochs(struct control *c, struct err *err)
     return rc;
 }
 
+uint64_t serve_epoch_at(const struct control *c, uint64_t ms)
+{
+    size_t i = c->nepochs;
+
+    while (i > 1 && c->epochs[i - 1].since_ms > ms)
+        i--;
+    return i > 0 ? c->epochs[i - 1].epoch : world_epoch(c->world);
+}
+
 static uint64_t submitted_ms(const struct control *c, uint64_t workload)
 {
     const struct workload *wl = world_workload(c->world, workload);

@@ -1,4 +1,4 @@
-#include "control/leases.h"
+#include "control/apart.h"
 
 #include "base/log.h"
 #include "base/map.h"
@@ -202,7 +202,7 @@ static void settle_begun(struct control *c, const struct lease *l,
     bool claiming = journal_pending(c, EVENT_CLAIMED, l);
 
     if (!w) {
-        leases_end(c, l, SPEC_CAUSE_LOST, 0);
+        leases_end(c, l, SPEC_CAUSE_LOST, 0, NULL);
         return;
     }
     if (strcmp(w->state, "new") == 0 && !claiming)
@@ -213,7 +213,7 @@ static void settle_begun(struct control *c, const struct lease *l,
     moving_settle(c, l, w);
 }
 
-static void settle_lease(struct control *c, struct lease *l, const void *hello)
+void settle_lease(struct control *c, struct lease *l, const void *hello)
 {
     struct lease_key k = leases_key(l);
     const struct wire_lease *w = hello_find(hello, &k, held_get(c, &k));
@@ -229,6 +229,22 @@ static void settle_lease(struct control *c, struct lease *l, const void *hello)
     }
 }
 
+void settle_told(struct control *c, const char *block,
+                 const struct wire_lease *w)
+{
+    struct lease *l = leases_find(c, &w->key, w->gen);
+
+    if (l && !leases_over(l) && strcmp(l->block->id, block) == 0 &&
+        settle_same(c, l, w->epoch)) {
+        held_set(c, &w->key, w->gen, w->epoch)->unstarted =
+            strcmp(w->state, "new") == 0;
+        if (w->gate[0])
+            (void) staged_hello(c, block, w, l);
+    } else if (l || !staged_hello(c, block, w, NULL)) {
+        settle_stranger(c, block, w);
+    }
+}
+
 static void on_hello(struct control *c, const char *block,
                      const struct wire_msg *m)
 {
@@ -236,29 +252,17 @@ static void on_hello(struct control *c, const char *block,
                                 .epoch = world_epoch(c->world) };
 
     leases_say(c, block, &welcome);
-    for (uint32_t i = 0; i < m->nleases; i++) {
-        const struct wire_lease *w = &m->leases[i];
-        struct lease *l = leases_find(c, &w->key, w->gen);
-
-        if (l && !leases_over(l) && strcmp(l->block->id, block) == 0 &&
-            settle_same(c, l, w->epoch)) {
-            held_set(c, &w->key, w->gen, w->epoch)->unstarted =
-                strcmp(w->state, "new") == 0;
-            if (w->gate[0])
-                (void) staged_hello(c, block, w, l);
-        } else if (l || !staged_hello(c, block, w, NULL))
-            settle_stranger(c, block, w);
-    }
+    for (uint32_t i = 0; i < m->nleases; i++)
+        settle_told(c, block, &m->leases[i]);
     leases_each(c, block, settle_lease, m);
     staged_settle(c, block);
     log_say(LOG_INFO, "a runner is here", "block", block, NULL);
     journal_soon(c);
 }
 
-void settle_message(const char *block, const struct wire_msg *m, void *arg)
+static void take_message(struct control *c, const char *block,
+                         const struct wire_msg *m)
 {
-    struct control *c = arg;
-
     switch ((int) m->kind) {
     case WIRE_HELLO:
         on_hello(c, block, m);
@@ -292,4 +296,13 @@ void settle_message(const char *block, const struct wire_msg *m, void *arg)
     default:                           /* started, pong: nothing to keep */
         break;
     }
+}
+
+void settle_message(const char *name, const struct wire_msg *m, void *arg)
+{
+    struct runner_name n;
+
+    if (runner_name_parse(name, &n, NULL) == 0 &&   /* it was admitted by it */
+        (!n.alone || !apart_message(arg, &n, m)))
+        take_message(arg, n.block, m);
 }

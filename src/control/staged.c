@@ -138,7 +138,7 @@ static void order_rank(struct control *c, const struct task *t, uint32_t rank)
 {
     const struct task_stage *s = t->staged;
     const struct order_of of = { t, &s->grants[rank], s->blocks[rank],
-                                 s->ngrants, rank, s->gen, true };
+                                 s->ngrants, rank, s->gen, true, NULL };
     struct wire_msg m = {
         .kind = WIRE_ORDER, .gen = s->gen, .epoch = world_epoch(c->world),
         .key = { t->workload->id, t->index, rank },
@@ -223,7 +223,7 @@ bool staged_planned(struct control *c, struct lease *l)
     if (!s)
         return true;
     if (!same_devices(&s->grant, &l->grant)) {
-        leases_end(c, l, SPEC_CAUSE_LOST, 0);
+        leases_end(c, l, SPEC_CAUSE_LOST, 0, NULL);
         return false;
     }
     (void) held_set(c, &k, l->gen, s->epoch);

@@ -174,6 +174,7 @@ static void apply_planned(struct world *w, struct event *e)
     }
     t->gen = e->gen;
     t->cause = SPEC_CAUSE_NONE;
+    task_set_reason(t, NULL);
     t->status = 0;
     t->attempt_ms = t->attempt_gpu_ms = 0;
     item_placed(t, e->time_ms);
@@ -291,7 +292,7 @@ static void apply_retrying(struct world *w, struct event *e)
     struct task *t = task_of(w, e);
 
     t->losses = (uint16_t) task_losses(t, e->time_ms);
-    if (e->cause == SPEC_CAUSE_LOST)
+    if (spec_cause_of_place(e->cause))
         t->losses++;
     else if (e->cause == SPEC_CAUSE_PREEMPTED)
         count_lost(t);
@@ -419,6 +420,7 @@ static void apply_lease_ended(struct world *w, struct event *e)
     if (cause != SPEC_CAUSE_NONE && t->cause == SPEC_CAUSE_NONE) {
         t->cause = (uint8_t) cause;
         t->status = e->status;
+        task_set_reason(t, json_get_str(e->data, "why", NULL));
     }
     if (t->leases_left == 0)
         attempt_ended(w, t, e->time_ms);

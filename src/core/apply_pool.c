@@ -78,6 +78,8 @@ void block_set_inventory(struct block *b, const json_t *data)
     b->simulated = json_get_bool(data, "simulated", false);
     b->stages = json_get_bool(data, "stages", false);
     b->suspends = json_get_bool(data, "suspends", false);
+    b->images = json_get_bool(data, "images", false);
+    b->whole = json_get_bool(data, "whole", false);
     b->cpu_milli = json_get_u64(data, "cpus_milli", 0);
     b->cpu_free = b->cpu_milli - cpu_held;
     b->memory = json_get_u64(data, "memory", 0);
@@ -101,6 +103,8 @@ static bool same_inventory(const struct block *b, const json_t *data)
         b->memory != json_get_u64(data, "memory", 0) ||
         b->stages != json_get_bool(data, "stages", false) ||
         b->suspends != json_get_bool(data, "suspends", false) ||
+        b->images != json_get_bool(data, "images", false) ||
+        b->whole != json_get_bool(data, "whole", false) ||
         strcmp(b->pool, json_get_str(data, "pool", "")) != 0 ||
         strcmp(b->domain, json_get_str(data, "domain", "")) != 0 ||
         !(labels ? json_equal(b->labels, labels)

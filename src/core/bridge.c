@@ -34,15 +34,20 @@ uint64_t world_now(const struct world *w)
 
 /* ---- blocks ---- */
 
+/* Beside its own labels, which have a "=", those of what it can do. */
 static char **label_texts(const struct block *b, uint32_t *ret_n)
 {
-    char **texts = mem_array(json_object_size(b->labels) + 1, sizeof(*texts));
+    char **texts = mem_array(json_object_size(b->labels) + 2, sizeof(*texts));
     const char *key;
     json_t *value;
     uint32_t n = 0;
 
     json_object_foreach(b->labels, key, value)
         texts[n++] = mem_printf("%s=%s", key, json_string_value(value));
+    if (b->images)
+        texts[n++] = mem_str(LABEL_IMAGES);
+    if (!b->whole)
+        texts[n++] = mem_str(LABEL_SHARES);
     *ret_n = n;
     return texts;
 }

@@ -1,6 +1,7 @@
 #include "core/world_int.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -372,6 +373,9 @@ static int check_lease_ended(const struct world *w, const struct event *e,
         e->ended_ms > TIME_MAX)
         return err_set(err, EINVAL, "an end with times or a cause that cannot "
                        "be");
+    if (strlen(json_get_str(e->data, "why", "")) > REASON_MAX)
+        return err_set(err, EINVAL, "an end with a reason of more than %d "
+                       "bytes", REASON_MAX);
     return 0;
 }
 

@@ -76,11 +76,12 @@ struct err;
      * not be suspended, or resumed, and is where it was */ \
     X(LEASE_KEPT, "lease.kept") \
     /* reported: workload, task, rank, gen, cause, status, started_ms, \
-     * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was */ \
+     * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was; data {why}: in \
+     * words, of an end that no runner told */ \
     X(LEASE_ENDED, "lease.ended") \
     /* reported: block, data {pool, engine, node, cpus_milli, memory, \
-     * limits, simulated, stages, suspends, devices: [{model, memory, uuid, \
-     * lost}], labels: {key: value}, domain} */ \
+     * limits, simulated, stages, suspends, images, whole, devices: [{model, \
+     * memory, uuid, lost}], labels: {key: value}, domain} */ \
     X(BLOCK_UP, "block.up") \
     /* reported: block: it is gone and its leases with it */ \
     X(BLOCK_LOST, "block.lost") \

@@ -21,19 +21,26 @@ struct parts {
     uint32_t n;
 };
 
-static const char **label_texts(const struct spec_task *s)
+static const char **label_texts(const struct spec_task *s, uint32_t *ret_n)
 {
-    const char **texts = mem_array(s->nnodes + 1u, sizeof(*texts));
+    const char **texts = mem_array(s->nnodes + 3u, sizeof(*texts));
+    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < s->nnodes; i++)
-        texts[i] = mem_printf("%s=%s", s->nodes[i].key, s->nodes[i].value);
+    for (; n < s->nnodes; n++)
+        texts[n] = mem_printf("%s=%s", s->nodes[n].key, s->nodes[n].value);
+    if (s->image)
+        texts[n++] = mem_str(LABEL_IMAGES);
+    if (spec_task_shares(s))
+        texts[n++] = mem_str(LABEL_SHARES);
+    *ret_n = n;
     return texts;
 }
 
 static void part_add(struct parts *all, const struct spec_task *s,
                      uint32_t least, uint32_t most)
 {
-    const char **labels = s->nnodes ? label_texts(s) : NULL;
+    uint32_t nlabels;
+    const char **labels = label_texts(s, &nlabels);
 
     all->labels[all->n] = labels;
     all->parts[all->n++] = (struct plan_part) {
@@ -41,7 +48,7 @@ static void part_add(struct parts *all, const struct spec_task *s,
             .gpu_milli = s->gpu_milli, .cpu_milli = s->cpu_milli,
             .memory = s->memory, .gpu_memory = s->gpu_memory,
             .models = s->models, .nmodels = s->nmodels,
-            .labels = labels, .nlabels = s->nnodes,
+            .labels = labels, .nlabels = nlabels,
         },
         .count = least, .max = most,
     };
@@ -57,7 +64,7 @@ static void parts_init(struct parts *all, uint32_t n)
 static void parts_free(struct parts *all)
 {
     for (uint32_t i = 0; i < all->n; i++) {
-        for (uint32_t k = 0; all->labels[i] && all->labels[i][k]; k++)
+        for (uint32_t k = 0; all->labels[i][k]; k++)
             free((void *) (uintptr_t) all->labels[i][k]);
         free(all->labels[i]);
     }

@@ -237,6 +237,7 @@ static int load_task(struct world *w, const char *key, const json_t *body,
         return bad_row(key, "a state, outcome or cause is unknown", err);
     t->gen = (uint32_t) json_get_u64(body, "attempt", 0);
     t->tries = (uint32_t) json_get_u64(body, "tries", 0);
+    task_set_reason(t, json_get_str(body, "reason", NULL));
     t->status = (int) json_integer_value(json_object_get(hidden, "status"));
     t->since_ms = json_get_u64(hidden, "since_ms", 0);
     t->ready_ms = json_get_u64(hidden, "ready_ms", 0);

@@ -32,7 +32,7 @@
  * that suspend.
  */
 /* Those that an attempt may end with by itself; a stray is stopped. */
-enum { CAUSES = SPEC_CAUSE_STRAY };
+enum { CAUSES = SPEC_CAUSE_COUNT };
 
 struct random {
     uint64_t state;
@@ -576,6 +576,7 @@ static void one_life(uint64_t seed, unsigned events, bool suspends)
 
     sim_open(&s);
     s.stages = seed % 2;
+    s.whole = seed % 5 == 0;
     s.suspends = suspends;
     (void) sim_tenant(&s, "lab", json_pack("{s:i}", "weight", 2));
     (void) sim_tenant(&s, "u", json_pack("{s:s,s:i,s:i}", "parent", "lab",

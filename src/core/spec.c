@@ -125,6 +125,13 @@ const char *spec_cause_name(enum spec_cause c)
     return c < SPEC_CAUSE_COUNT ? causes[c] : "unknown";
 }
 
+bool spec_cause_of_place(enum spec_cause c)
+{
+    return c == SPEC_CAUSE_LOST || c == SPEC_CAUSE_EVICTED ||
+           c == SPEC_CAUSE_NODE || c == SPEC_CAUSE_DELETED ||
+           c == SPEC_CAUSE_TAKEN;
+}
+
 int spec_cause_parse(const char *s, enum spec_cause *ret)
 {
     for (unsigned i = SPEC_CAUSE_NONE + 1; i < SPEC_CAUSE_COUNT; i++)
@@ -249,6 +256,11 @@ static size_t pairs_len(const struct spec_pair *v, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         sum += text_len(v[i].key) + text_len(v[i].value);
     return sum;
+}
+
+bool spec_task_shares(const struct spec_task *t)
+{
+    return t->gpu_milli > 0 && t->gpu_milli < 1000;
 }
 
 size_t spec_task_text(const struct spec_task *t)

@@ -82,6 +82,8 @@ enum spec_cause {
 };
 const char *spec_cause_name(enum spec_cause c);          /* "none" for NONE */
 int spec_cause_parse(const char *s, enum spec_cause *ret); /* -EINVAL */
+/* Its place went away and not the work: tried again without being counted. */
+bool spec_cause_of_place(enum spec_cause c);
 const char *spec_when_name(enum spec_when w);
 const char *spec_near_name(enum spec_near n);      /* "any", "domain", "node" */
 int spec_near_parse(const char *s, enum spec_near *ret); /* -EINVAL */
@@ -192,6 +194,8 @@ bool spec_name_valid(const char *name);
  * CUDA_VISIBLE_DEVICES.
  */
 bool spec_env_valid(const char *name);
+/* Does it ask for a part of a device? */
+bool spec_task_shares(const struct spec_task *t);
 /* Bytes of all texts of one task. */
 size_t spec_task_text(const struct spec_task *t);
 

@@ -144,7 +144,7 @@ static bool tried_again(const struct task *t, enum spec_cause cause,
         return false;
     if (cause == SPEC_CAUSE_PREEMPTED)
         return true;
-    if (cause == SPEC_CAUSE_LOST)
+    if (spec_cause_of_place(cause))
         return task_losses(t, now_ms) + 1 < LOST_MAX;
     return (t->spec->retry_on & 1u << cause) != 0 &&
            t->tries < t->spec->retry_count;
@@ -158,7 +158,7 @@ static uint64_t backoff_ms(const struct task *t, enum spec_cause cause,
 
     if (cause == SPEC_CAUSE_PREEMPTED)
         return 0;
-    if (cause == SPEC_CAUSE_LOST)
+    if (spec_cause_of_place(cause))
         return (uint64_t) LOST_BACKOFF_MS << (losses < 9 ? losses : 9);
     for (uint32_t i = 0; i < t->tries && ms < BACKOFF_MAX; i++)
         ms *= 2;

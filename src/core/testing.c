@@ -294,11 +294,13 @@ int sim_block(struct sim *s, const char *id, uint32_t ndevices,
         json_array_append_new(devices, json_pack("{s:s,s:I,s:o}", "model",
                               model, "memory", (json_int_t) 80 << 30, "uuid",
                               json_sprintf("GPU-%s-%u", id, i)));
-    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:b,s:o}", "pool",
-                       s->pool ? s->pool : "local", "engine", "fake", "node", "node-", id, "cpus_milli",
+    e.data = json_pack("{s:s,s:s,s:s+,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:o}",
+                       "pool", s->pool ? s->pool : "local", "engine", "fake",
+                       "node", "node-", id, "cpus_milli",
                        (json_int_t) cpus * 1000, "memory",
                        (json_int_t) 64 << 30, "simulated", 1, "stages",
                        (int) s->stages, "suspends", (int) s->suspends,
+                       "images", (int) s->images, "whole", (int) s->whole,
                        "devices", devices);
     return sim_event(s, &e);
 }

@@ -234,6 +234,7 @@ static void view_end(json_t *j, const struct task *t)
         json_put_str(j, "outcome", outcome_name((enum outcome) t->outcome));
     if (t->cause != SPEC_CAUSE_NONE)
         json_put_str(j, "cause", spec_cause_name((enum spec_cause) t->cause));
+    json_put_str(j, "reason", task_reason(t));
     if (t->status < 0)
         json_put_u64(j, "signal", (uint64_t) -(int64_t) t->status);
     else if (t->state == TASK_ENDED && t->gen > 0)

@@ -40,6 +40,8 @@ json_t *view_block(const struct block *b)
     json_put_str(j, "limits", b->limits);
     view_flag(j, "stages", b->stages);
     view_flag(j, "suspends", b->suspends);
+    view_flag(j, "images", b->images);
+    view_flag(j, "whole", b->whole);
     if (b->domain[0])
         json_put_str(j, "domain", b->domain);
     if (json_object_size(b->labels))

@@ -1,18 +1,11 @@
-#include "core/why.h"
+#include "core/why_int.h"
 
-#include "core/world_int.h"
-
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/quantity.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The reason a task is not running.  For one in line the plan says which; here
  * it gets its words and its numbers.
@@ -25,87 +18,6 @@ const char *why_code_name(enum why_code c)
 {
     assert(c < WHY_COUNT);
     return code_names[c];
-}
-
-static void __attribute__((format(printf, 3, 4)))
-say(struct why *y, enum why_code code, const char *fmt, ...)
-{
-    va_list ap;
-    int n;
-
-    y->code = code;
-    va_start(ap, fmt);
-    n = vsnprintf(y->text, sizeof(y->text), fmt, ap);
-    va_end(ap);
-    if (n < 0 || (size_t) n >= sizeof(y->text))
-        memcpy(y->text + sizeof(y->text) - 4, "...", 4);
-}
-
-static void __attribute__((format(printf, 2, 3)))
-change(struct why *y, const char *fmt, ...)
-{
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(y->change, sizeof(y->change), fmt, ap);
-    va_end(ap);
-    if (n < 0 || (size_t) n >= sizeof(y->change))
-        memcpy(y->change + sizeof(y->change) - 4, "...", 4);
-}
-
-struct words {
-    char text[32];
-};
-
-static struct words milli(uint64_t n)
-{
-    struct words m = { "" };
-
-    quantity_print_milli(n, m.text, sizeof(m.text));
-    return m;
-}
-
-static struct words cpus(uint64_t n)
-{
-    struct words m = milli(n);
-    size_t len = strlen(m.text);
-
-    (void) snprintf(m.text + len, sizeof(m.text) - len, " CPU%s",
-                    n == 1000 ? "" : "s");
-    return m;
-}
-
-static struct words bytes(uint64_t n)
-{
-    struct words m = { "" };
-
-    quantity_print_bytes(n, m.text, sizeof(m.text));
-    return m;
-}
-
-/* To the minute, or to the second when it is short. */
-static struct words duration(uint64_t ms)
-{
-    uint64_t unit = ms >= 120000 ? 60000 : ms >= 1000 ? 1000 : 1;
-    struct words m = { "" };
-
-    quantity_print_duration(ms - ms % unit, m.text, sizeof(m.text));
-    return m;
-}
-
-/* "2 devices of model H100 or A100 with 40Gi" */
-static struct buf wanted(const struct spec_task *s)
-{
-    struct buf b = BUF_INIT(160);
-
-    buf_printf(&b, "%s device%s", milli(s->gpu_milli).text,
-               s->gpu_milli > 1000 ? "s" : "");
-    for (uint32_t i = 0; i < s->nmodels; i++)
-        buf_printf(&b, "%s%s", i == 0 ? " of model " : " or ", s->models[i]);
-    if (s->gpu_memory)
-        buf_printf(&b, " with at least %s", bytes(s->gpu_memory).text);
-    return b;
 }
 
 static void why_needs(const struct task *t, struct why *y)
@@ -156,6 +68,8 @@ static void why_begun(const struct task *t, struct why *y)
 
 static void why_ended(const struct task *t, struct why *y)
 {
+    const char *reason = task_reason(t);
+
     if (t->cause == SPEC_CAUSE_NONE)
         say(y, WHY_ENDED, "It has ended: %s.",
             outcome_name((enum outcome) t->outcome));
@@ -167,15 +81,17 @@ static void why_ended(const struct task *t, struct why *y)
         say(y, WHY_ENDED, "It has ended: its workload did not start within "
             "its max_wait or before its deadline.");
     else
-        say(y, WHY_ENDED, "It has ended: %s (%s, status %d).",
+        say(y, WHY_ENDED, "It has ended: %s (%s, status %d)%s%s.",
             outcome_name((enum outcome) t->outcome),
-            spec_cause_name((enum spec_cause) t->cause), t->status);
+            spec_cause_name((enum spec_cause) t->cause), t->status,
+            reason ? ": " : "", reason ? reason : "");
 }
 
 /* Waiting, but not in line for a reason of its own. */
 static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
 {
     const struct workload *wl = t->workload;
+    const char *reason = task_reason(t);
     char at[32];
 
     if (wl->quarantined) {
@@ -209,8 +125,10 @@ static bool why_aside(const struct task *t, uint64_t now_ms, struct why *y)
     } else if (t->timer.asleep && t->not_before_ms > now_ms) {
         clock_print(t->not_before_ms, at, sizeof(at));
         say(y, WHY_BACKOFF, "Attempt %u ended (%s); it is tried again at %s, "
-            "in %s.", t->gen, spec_cause_name((enum spec_cause) t->cause), at,
-            duration(t->not_before_ms - now_ms).text);
+            "in %s.%s%.200s", t->gen,
+            spec_cause_name((enum spec_cause) t->cause), at,
+            duration(t->not_before_ms - now_ms).text,
+            reason ? " The reason was: " : "", reason ? reason : "");
     } else {
         return false;
     }
@@ -222,137 +140,6 @@ static void why_together(const struct set *set, struct why *y)
     say(y, WHY_TOGETHER, "It starts together with others: %u of them still "
         "wait for what they need, %u for the time of their next attempt.",
         set->blocked, set->waiting - set->in_line);
-}
-
-struct supply {
-    uint64_t all, of_model, matching;  /* devices */
-    uint64_t closed;                   /* such, but drained, lost or ill */
-    uint64_t most, free_milli;
-    uint64_t cpus, cpus_free, memory, memory_free;   /* of the largest block */
-};
-
-static void supply_block(const struct block *b, const struct spec_task *s,
-                         bool open_only, struct supply *ret)
-{
-    struct spec_task model = *s;
-
-    if (open_only && !block_open(b))
-        return;
-    model.gpu_memory = 0;
-    ret->all += b->ndevices;
-    if (b->ndevices > ret->most)
-        ret->most = b->ndevices;
-    for (uint32_t i = 0; i < b->ndevices; i++) {
-        ret->of_model += device_matches(&b->devices[i], &model);
-        if (!device_matches(&b->devices[i], s))
-            continue;
-        if (open_only && !device_open(&b->devices[i])) {
-            ret->closed++;
-            continue;
-        }
-        ret->matching++;
-        ret->free_milli += b->devices[i].free_milli;
-    }
-    if (b->cpu_milli > ret->cpus)
-        ret->cpus = b->cpu_milli;
-    if (b->cpu_free > ret->cpus_free)
-        ret->cpus_free = b->cpu_free;
-    if (b->memory > ret->memory)
-        ret->memory = b->memory;
-    if (b->memory_free > ret->memory_free)
-        ret->memory_free = b->memory_free;
-}
-
-static struct supply supply(const struct world *w, const struct spec_task *s,
-                            bool open_only)
-{
-    struct supply all = { 0 };
-
-    for (uint32_t i = 0; i < w->nblocks; i++)
-        supply_block(w->blocks[i], s, open_only, &all);
-    return all;
-}
-
-/* " for each of 4 ranks", or nothing for a task that is alone. */
-static struct words per_rank(const struct spec_task *s)
-{
-    struct words t = { "" };
-
-    if (s->ranks > 1)
-        (void) snprintf(t.text, sizeof t.text, " for each of %u ranks",
-                        s->ranks);
-    return t;
-}
-
-/* ---- never ---- */
-
-static const char FEWER[] = "Ask for fewer devices or another model, or add a "
-                            "node that has them.";
-
-static void never_devices(const struct spec_task *s, const struct supply *has,
-                          struct why *y)
-{
-    autobuf struct buf what = wanted(s);
-
-    if (s->gpu_milli > DEVICES_PER_RANK * 1000) {
-        say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s, "
-            "and a rank has at most %d.", buf_text(&what), per_rank(s).text,
-            DEVICES_PER_RANK);
-        change(y, "Ask for more ranks with fewer devices each.");
-        return;
-    }
-    say(y, WHY_NEVER_DEVICES, "It can never start here: it asks for %s%s on "
-        "one node, and the largest of the nodes has %" PRIu64 " of %" PRIu64
-        " in all.", buf_text(&what), per_rank(s).text, has->most, has->all);
-    change(y, FEWER);
-}
-
-static void never_kind(const struct spec_task *s, const struct supply *has,
-                       enum why_code code, struct why *y)
-{
-    autobuf struct buf what = wanted(s);
-
-    if (code == WHY_NEVER_MODEL)
-        say(y, code, "It can never start here: it asks for %s, and there are %"
-            PRIu64 " devices of such a model.", buf_text(&what),
-            has->of_model);
-    else if (code == WHY_NEVER_GPU_MEMORY)
-        say(y, code, "It can never start here: it asks for %s, and there are %"
-            PRIu64 " devices with so much memory.", buf_text(&what),
-            has->matching);
-    else
-        say(y, WHY_NEVER_GANG, "It can never start here: %s%s do not fit on "
-            "the %" PRIu64 " devices there are.", buf_text(&what),
-            per_rank(s).text, has->matching);
-    change(y, FEWER);
-}
-
-static void never_label(const struct spec_task *s, struct why *y)
-{
-    autobuf struct buf names = BUF_INIT(200);
-
-    for (uint32_t i = 0; i < s->nnodes; i++)
-        buf_printf(&names, "%s%s=%s", i ? ", " : "", s->nodes[i].key,
-                   s->nodes[i].value);
-    say(y, WHY_NEVER_LABEL, "It can never start here: no node has the label%s "
-        "%s.", s->nnodes > 1 ? "s" : "", buf_text(&names));
-    change(y, "Ask for other labels, or give them to a node.");
-}
-
-static void never_host(const struct spec_task *s, const struct supply *has,
-                       bool memory, struct why *y)
-{
-    if (memory) {
-        say(y, WHY_NEVER_MEMORY, "It can never start here: it asks for %s of "
-            "memory%s, and the largest node has %s.", bytes(s->memory).text,
-            per_rank(s).text, bytes(has->memory).text);
-        change(y, "Ask for less memory, or add a larger node.");
-    } else {
-        say(y, WHY_NEVER_CPUS, "It can never start here: it asks for %s%s, and "
-            "the largest node has %s.", cpus(s->cpu_milli).text,
-            per_rank(s).text, milli(has->cpus).text);
-        change(y, "Ask for fewer CPUs, or add a larger node.");
-    }
 }
 
 /* ---- not now ---- */
@@ -430,7 +217,7 @@ static void why_shut(uint32_t up, uint32_t drained, uint32_t barred,
 static void why_closed(const struct world *w, const struct task *t,
                        struct why *y)
 {
-    uint64_t closed = supply(w, t->spec, true).closed;
+    uint64_t closed = why_supply(w, t->spec, true).closed;
     uint32_t up = 0, drained = 0, barred = 0;
 
     for (uint32_t i = 0; i < w->nblocks; i++) {
@@ -458,7 +245,7 @@ static void why_short(const struct world *w, const struct task *t,
                       enum why_code code, struct why *y)
 {
     const struct spec_task *s = t->spec;
-    struct supply has = supply(w, s, true);
+    struct supply has = why_supply(w, s, true);
     autobuf struct buf what = wanted(s);
 
     if (code == WHY_DEVICES)
@@ -559,31 +346,6 @@ static void why_better(const struct plan_reason *r, struct why *y)
     change(y, "It starts on any device when its patience is over; ask for "
            "model %s to start now, or lower burst_margin in the policy.",
            r->model);
-}
-
-static void why_never(const struct world *w, const struct task *t,
-                      enum plan_reason_code code, struct why *y)
-{
-    struct supply has = supply(w, t->spec, false);
-
-    if (code == REASON_NEVER_GANG && !t->item) {
-        say(y, WHY_NEVER_GANG, "It can never start here: with the tasks that "
-            "start together with it, it asks for more than there is.");
-        change(y, FEWER);
-        return;
-    }
-    if (code == REASON_NEVER_MODEL)
-        never_kind(t->spec, &has, WHY_NEVER_MODEL, y);
-    else if (code == REASON_NEVER_GPU_MEMORY)
-        never_kind(t->spec, &has, WHY_NEVER_GPU_MEMORY, y);
-    else if (code == REASON_NEVER_GANG)
-        never_kind(t->spec, &has, WHY_NEVER_GANG, y);
-    else if (code == REASON_NEVER_LABEL)
-        never_label(t->spec, y);
-    else if (code == REASON_NEVER_CPUS || code == REASON_NEVER_MEMORY)
-        never_host(t->spec, &has, code == REASON_NEVER_MEMORY, y);
-    else
-        never_devices(t->spec, &has, y);
 }
 
 static void why_plan(const struct world *w, const struct task *t,

@@ -19,6 +19,7 @@ struct world;
     X(NEVER_DEVICES, "never-devices") X(NEVER_MODEL, "never-model") \
     X(NEVER_GPU_MEMORY, "never-gpu-memory") X(NEVER_CPUS, "never-cpus") \
     X(NEVER_MEMORY, "never-memory") X(NEVER_LABEL, "never-label") \
+    X(NEVER_IMAGE, "never-image") X(NEVER_SHARES, "never-shares") \
     X(NEVER_GANG, "never-gang") X(NEVER_QUOTA, "never-quota") \
     X(NO_BLOCK, "no-block") X(DRAINED, "drained") X(QUOTA, "quota") \
     X(BUDGET, "budget") X(TOGETHER, "together") X(DEVICES, "devices") \

@@ -217,6 +217,68 @@ static void test_label(void)
     sim_close(&s);
 }
 
+/* What a node cannot do is said as such, and at once. */
+static void test_able(void)
+{
+    struct spec *spec = sim_spec(1), *both = sim_spec(1);
+    const char *change = "Leave the image out, or add a pool that runs images.";
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "plain", 2, "H100", 8);
+    spec->tasks[0].image = "lab/x:1";
+    (void) sim_submit(&s, spec);
+    says(&s, 1, 0, WHY_NEVER_IMAGE, 1, "It can never start here: it asks for "
+         "the image 'lab/x:1', and no node runs images.", change);
+    s.images = s.whole = true;
+    sim_block(&s, "pods", 2, "H100", 8);
+    sim_round(&s);
+    ok(strcmp(sim_task(&s, 1, 0)->leases->block->id, "pods") == 0,
+       "it starts where there are images");
+    both->tasks[0].image = "lab/x:1";
+    both->tasks[0].gpu_milli = 500;
+    (void) sim_submit(&s, both);
+    says(&s, 2, 0, WHY_NEVER_SHARES, 1, "It can never start here: it asks for "
+         "0.5 of a device, and all nodes that run images give whole devices "
+         "only.", "Ask for a whole device, or add a node that gives parts.");
+    (void) submit(&s, 500, 1000);
+    ok(strcmp(sim_task(&s, 3, 0)->leases->block->id, "plain") == 0,
+       "half a device is on a node that gives parts");
+    both = sim_spec(1);
+    both->tasks[0].image = "lab/x:1";
+    label(both, "zone", "x");
+    (void) sim_submit(&s, both);
+    says(&s, 4, 0, WHY_NEVER_LABEL, 2, "It can never start here: no node that "
+         "runs images has the label zone=x.",
+         "Ask for other labels, or give them to a node.");
+    sim_close(&s);
+}
+
+/* An engine's word is in the sentences. */
+static void test_reason(void)
+{
+    struct spec *spec = sim_spec(1);
+    struct event e;
+    struct sim s;
+
+    sim_open(&s);
+    sim_block(&s, "b", 1, "H100", 8);
+    (void) sim_submit(&s, spec);
+    event_init(&e, EVENT_LEASE_ENDED);
+    e.workload = 1;
+    e.task = 0;
+    e.gen = 1;
+    e.cause = SPEC_CAUSE_EVICTED;
+    e.data = json_pack("{s:s}", "why", "the node was low on memory");
+    ok(sim_event(&s, &e) == 0, "evicted, and a reason");
+    says(&s, 1, 0, WHY_BACKOFF, 0, "Attempt 1 ended (evicted); it is tried "
+         "again at 2027-01-15T08:00:00.100Z, in 100ms. The reason was: the "
+         "node was low on memory", "");
+    sim_wait(&s, 100);
+    ok(!task_reason(sim_task(&s, 1, 0)), "another attempt has none");
+    sim_close(&s);
+}
+
 static void test_tenant(void)
 {
     struct sim s;
@@ -481,6 +543,8 @@ int main(void)
     test_never_together();
     test_room();
     test_label();
+    test_able();
+    test_reason();
     test_tenant();
     test_closed();
     test_fragmented();

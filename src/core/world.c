@@ -1,5 +1,6 @@
 #include "core/world_int.h"
 
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -119,6 +120,7 @@ void workload_free(struct workload *wl)
         task_stage_free(wl->tasks[i].staged);
         away_free(wl->tasks[i].away);
     }
+    json_decref(wl->reasons);
     graph_free(wl->graph);
     free(wl->guesses);
     free(wl->tasks);
@@ -273,6 +275,37 @@ uint32_t task_losses(const struct task *t, uint64_t now_ms)
     bool lived = t->attempt_ms != 0 && now_ms - t->attempt_ms >= LIVED_MS;
 
     return lived ? 0 : t->losses;
+}
+
+static void reason_key(const struct task *t, char *buf, size_t size)
+{
+    (void) snprintf(buf, size, "%u", t->index);
+}
+
+const char *task_reason(const struct task *t)
+{
+    char key[16];
+
+    if (!t->workload->reasons)
+        return NULL;
+    reason_key(t, key, sizeof(key));
+    return json_get_str(t->workload->reasons, key, NULL);
+}
+
+void task_set_reason(struct task *t, const char *text)
+{
+    struct workload *wl = t->workload;
+    char key[16];
+
+    if (!wl->reasons && !text)
+        return;
+    reason_key(t, key, sizeof(key));
+    if (!wl->reasons)
+        wl->reasons = json_object();
+    if (text)
+        json_put_str(wl->reasons, key, text);
+    else
+        (void) json_object_del(wl->reasons, key);
 }
 
 /* Ended: out of every index, kept until its last row is given. */

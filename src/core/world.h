@@ -140,6 +140,8 @@ enum preempting {            /* task.preempting was journalled, and how */
     PREEMPT_NOT, PREEMPT_STOP, PREEMPT_SUSPEND,
 };
 
+enum { REASON_MAX = 511 };             /* bytes; see task_reason */
+
 struct task {
     struct workload *workload;
     const struct spec_task *spec;
@@ -217,6 +219,8 @@ struct workload {
     uint32_t count[TASK_STATE_COUNT];
     uint32_t outcomes[OUTCOME_COUNT];  /* of ended tasks */
     uint64_t used_gpu_ms, used_cost_micro, lost_gpu_ms;
+    json_t *reasons;                   /* NULL, or {index: for a task's cause,
+                                          in words} */
     uint32_t gen_floor;                /* attempts up to it are of before a restore */
     /* The world's own. */
     struct graph *graph;               /* dependents, sets */
@@ -266,6 +270,8 @@ struct block {
     bool stages;                       /* tasks can be staged there */
     uint64_t staged;                   /* memory that those hold */
     bool suspends;                     /* tasks can be suspended there */
+    bool images;                       /* tasks may name an image there */
+    bool whole;                        /* devices are given whole alone */
     uint64_t parked;                   /* memory that those hold, beside
                                           memory_free */
     uint32_t ndevices;
@@ -426,6 +432,8 @@ uint64_t world_epoch(const struct world *w);
 uint64_t world_next_workload(const struct world *w);     /* the id for the next submit */
 struct workload *world_workload(const struct world *w, uint64_t id);   /* live ones; NULL */
 struct workload *world_by_key(const struct world *w, const char *who, const char *key);
+/* Why `cause`, in words; NULL: nobody said. */
+const char *task_reason(const struct task *t);
 struct task *workload_task(const struct workload *wl, const char *name);
 enum workload_state workload_state(const struct workload *wl);
 /* Planned before a restore: its generation keeps the epoch it was planned in. */

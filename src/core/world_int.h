@@ -36,6 +36,11 @@ enum {
     GEN_STEP = 1000,                   /* past what ran after a backup */
     DEVICES_PER_RANK = 16,
 };
+/* What a node can do, as a label of it; others have a "=".  Images: it has
+ * them.  Shares: it gives parts of a device.
+ */
+#define LABEL_IMAGES "images"
+#define LABEL_SHARES "shares"
 #define TIME_MAX UINT64_C(253402300799999) /* the last millisecond of 9999 */
 #define BACKOFF_MAX (UINT64_C(24) * 60 * 60 * 1000)
 
@@ -141,6 +146,7 @@ struct token *token_make(struct world *w, const char *id);
 struct block *block_make(struct world *w, const char *id);
 void block_free(struct block *b);                  /* not its place in tables */
 uint32_t task_next_gen(const struct task *t);
+void task_set_reason(struct task *t, const char *text);  /* or NULL */
 uint32_t task_losses(const struct task *t, uint64_t now_ms);
 uint64_t add_capped(uint64_t a, uint64_t b);       /* INT64_MAX at most */
 uint64_t mul_capped(uint64_t a, uint64_t b);

@@ -174,6 +174,7 @@ struct engine {
 
 extern const struct engine_ops engine_local;
 extern const struct engine_ops engine_fake;
+extern const struct engine_ops engine_fake_apart;
 extern const struct engine_ops engine_kubernetes;
 
 /* `start`, `stop` and `output` of engines that are not apart. */

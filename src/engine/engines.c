@@ -11,6 +11,7 @@
 static const struct engine_ops *const engines[] = {
     &engine_local,
     &engine_fake,
+    &engine_fake_apart,
     &engine_kubernetes,
 };
 

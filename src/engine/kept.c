@@ -69,7 +69,7 @@ void kept_close(struct kept *k)
 /* Takes up a log where its files end.  A crash may have left more than two. */
 static int slot_open(struct slot *s, struct err *err)
 {
-    struct segments list;
+    struct segments list = { .n = 0 };
     uint64_t bytes = 0;
     int rc = segments_list(s->prefix, &list);
 

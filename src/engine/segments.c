@@ -146,13 +146,13 @@ static int read_from(const char *prefix, const struct segments *s,
 int segments_read(const char *prefix, uint64_t offset, void *buf, size_t size,
                   struct segments_part *ret)
 {
-    struct segments s;
+    struct segments s = { .n = 0 };
     int rc = 0;
 
     /* Segments may go between the list and the look: look again. */
     for (unsigned i = 0; i < TRIES; i++) {
         rc = segments_list(prefix, &s);
-        if (rc == 0)
+        if (rc == 0 && s.n)
             rc = read_from(prefix, &s, offset, buf, size, ret);
         if (rc != -ENOENT)
             return rc;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static char dir[] = "/tmp/weir-segments-XXXXXX";
-static const char *prefix;
+static char *prefix;
 
 static void put(uint64_t start, const char *text)
 {
@@ -88,13 +88,13 @@ static void test_link(void)
 int main(void)
 {
     static const struct lease_key key = { 12, 3, 0 }, other = { 12, 3, 1 };
-    autofree char *logs = NULL, *ours = NULL, *beside = NULL;
+    autofree char *logs = NULL, *beside = NULL;
     struct segments s;
 
     ok(mkdtemp(dir) != NULL, "set up");
     logs = mem_printf("%s/logs", dir);
     ok(fs_mkdir(logs, 0700, NULL) == 0, "a folder");
-    prefix = ours = segments_prefix(dir, &key, 2, 5);
+    prefix = segments_prefix(dir, &key, 2, 5);
     beside = segments_prefix(dir, &other, 2, 5);
     ok(strcmp(prefix + strlen(dir), "/logs/w12/3.0.2.5.log.") == 0, "the name");
     test_none();
@@ -105,5 +105,6 @@ int main(void)
     test_many();
     test_link();
     ok(fs_remove_tree(dir, NULL) == 0, "clean up");
+    free(prefix);
     return tap_done();
 }

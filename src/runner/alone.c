@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -182,6 +183,18 @@ void alone_told(struct runner *r)
         runner_tell_end(h);
 }
 
+/* The signal with which a container is stopped is its image's to choose. */
+int alone_signals(struct runner *r, loop_signal_f cb, struct err *err)
+{
+    static const int all[] = { SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2,
+                               SIGWINCH };
+    int rc = 0;
+
+    for (size_t i = 0; i < array_size(all) && rc == 0; i++)
+        rc = loop_signal(r->loop, all[i], cb, r, err);
+    return rc;
+}
+
 /* An order from before it said how to stop, or none that can be read: SIGTERM,
  * and as much time as whoever ends the container gives.
  */
@@ -232,13 +245,13 @@ static void on_over(struct watch *w, void *arg)
     runner_end_if_done(a->runner);
 }
 
-/* Home that says quit has heard all it wants; when others end the container it
- * has to hear how the task ended.
+/* Home has to hear how the task ended, also when others end the container, and
+ * when it says quit before it has.
  */
 bool alone_may_end(struct runner *r)
 {
     struct alone *a = r->alone;
-    bool waits = r->ending && r->welcome && map_count(r->held) > 0;
+    bool waits = r->welcome && map_count(r->held) > 0;
 
     if (a->over || (output_shown(a->output) && !waits))
         return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/loop.h"
 #include "engine/wire.h"
 
 #include <stdbool.h>
@@ -44,6 +45,8 @@ void alone_close(struct runner *r);                /* without one is fine */
 /* Is it about our lease?  Else home is told that it is not. */
 bool alone_takes(struct runner *r, const struct wire_msg *m);
 void alone_welcome(struct runner *r);
+/* All that may say so, but SIGTERM, which says it to any runner. */
+int alone_signals(struct runner *r, loop_signal_f cb, struct err *err);
 /* The container is to end: stop the task as its order says. */
 void alone_term(struct runner *r);
 /* The lease has ended. */

@@ -122,7 +122,14 @@ class Alone(Block):
         """All of it: (printed, end, status)."""
         self.go(**task)
         parts, m = self.listen()
-        return joined(parts), m, self.quit()
+        printed = joined(parts)
+        self.wait_shown(len(printed))
+        return printed, m, self.quit()
+
+    def wait_shown(self, n):
+        """Standard output has so much, if anybody reads it."""
+        if self.reader:
+            wait_for(lambda: len(self.shown) >= n, "standard output")
 
     def clean(self):
         if self.proc and self.proc.poll() is None:
@@ -394,12 +401,11 @@ def slowly_read(certs):
     b.start(reads=False)
     b.go(run="seq 1 100000", log_bytes=4 * MIB)
     parts, m = b.listen()
-    b.ack()
-    b.home.send(t="quit")
     b.reader = threading.Thread(target=b.show)
     b.reader.start()
-    is_(b.status(), 0, "it ends")
-    ok(b.shown == joined(parts), "when all was read")
+    b.wait_shown(len(joined(parts)))
+    ok(b.shown == joined(parts), "when it ended long ago")
+    is_(b.quit(), 0, "then it ends")
 
 
 @test
@@ -431,10 +437,11 @@ def into_a_file(certs):
 LOOK = """
 needle=$(printf 't%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 look() {
-  for f in mem environ maps auxv fd/3 fd/4 fd/5 fd/6 fd/7; do
+  (exec 3<$1/mem) 2>/dev/null && echo "opened its memory"
+  for f in environ maps auxv fd/3 fd/4 fd/5 fd/6 fd/7; do
     cat $1/$f >/dev/null 2>&1 && echo "read $f"
   done
-  ls $1/fd >/dev/null 2>&1 && echo "listed"
+  readlink $1/fd/[0-9]* >/dev/null 2>&1 && echo "followed"
 }
 look /proc/$RUNNER
 for p in /proc/[0-9]*; do
@@ -458,6 +465,22 @@ def secrets(certs):
         TAP.skip("secrets", "only root can be another user")
         return
     b.own(NOBODY)
+    hide(b, NOBODY)
+
+
+@test
+def secrets_of_root(certs):
+    """Nor for root as containers have it."""
+    b = Alone(certs=certs)
+    yield b
+    if os.geteuid() != 0:
+        TAP.skip("secrets of root", "we are not root")
+        return
+    b.prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    hide(b, 0)
+
+
+def hide(b, uid):
     hello = b.start()
     is_(hello["token"], TOKEN, "let in")
     ok(not os.path.exists(b.dir + "/token") and not os.path.exists(b.ca),
@@ -466,9 +489,9 @@ def secrets(certs):
     b.home.listen()
     is_(b.home.accept()["token"], TOKEN, "it dials again without them")
     printed, _, _ = b.run(
-        run=LOOK, user={"name": "", "uid": NOBODY, "gid": NOBODY},
+        run="id -u; " + LOOK, user={"name": "", "uid": uid, "gid": uid},
         env={"RUNNER": str(b.proc.pid), "FOLDER": b.dir})
-    is_(printed.decode().split("\n"), ["keeper", "0", "looked", ""],
+    is_(printed.decode().split("\n"), [str(uid), "keeper", "0", "looked", ""],
         "nothing can be read")
 
 
@@ -629,6 +652,43 @@ def sigterm_command(certs):
     is_((bytes(parts[0][1]), m["status"]), (b"command\n", -9), "by its command")
     b.ack()
     is_(b.status(), 137, "and ends")
+
+
+@test
+def other_signals(certs):
+    """An image may say with which signal it wants to be stopped."""
+    b = Alone()
+    yield b
+    b.start()
+    b.go(run="trap 'echo got' TERM; trap '' INT QUIT HUP; echo ready; "
+         "while :; do sleep 0.02; done", stop={"grace_ms": 500})
+    b.home.wait("output")
+    b.proc.send_signal(signal.SIGQUIT)
+    b.proc.send_signal(signal.SIGINT)
+    parts, m = b.listen()
+    ok(parts[0][1].endswith(b"got\n") and b"got\ngot" not in parts[0][1],
+       "the task has its own, once")
+    is_((m["cause"], m["status"]), ("deleted", -9), "and ends")
+    b.ack()
+    is_(b.status(), 137, "so does it")
+
+
+@test
+def quit_early(certs):
+    """Home says quit while it runs: it hears the end all the same."""
+    b = Alone()
+    yield b
+    b.start()
+    b.go(run=f"while [ ! -e {b.dir}/go ]; do sleep 0.02; done; "
+         "yes | head -c 3000000; exit 5", log_bytes=8 * MIB)
+    b.home.wait("started")
+    b.home.send(t="quit")
+    b.home.flush()
+    open(b.dir + "/go", "w").close()
+    parts, m = b.listen()
+    is_((len(joined(parts)), m["status"]), (3000000, 5), "all of it")
+    b.ack()
+    is_(b.status(), 5, "then it ends")
 
 
 @test
@@ -805,6 +865,11 @@ def out_of_memory(certs):
     try:
         with open(f"{path}/{limit}", "w", encoding="ascii") as f:
             f.write(str(100 * MIB))
+        for swap, value in (("memory.swap.max", 0),
+                            ("memory.memsw.limit_in_bytes", 100 * MIB)):
+            with contextlib.suppress(OSError):
+                with open(f"{path}/{swap}", "r+", encoding="ascii") as f:
+                    f.write(str(value))
         b.prefix = ["sh", "-c", f'echo $$ >{path}/cgroup.procs; exec "$@"',
                     "sh"]
         b.start()

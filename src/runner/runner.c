@@ -523,6 +523,8 @@ static int watch_signals(struct runner *r, struct err *err)
     (void) signal(SIGPIPE, SIG_IGN);
     (void) signal(SIGHUP, SIG_IGN);
     (void) signal(SIGINT, SIG_IGN);
+    if (rc == 0 && r->conf->alone)
+        rc = alone_signals(r, on_term, err);
     return rc < 0 ? rc : loop_signal(r->loop, SIGTERM, on_term, r, err);
 }
 

@@ -235,8 +235,13 @@ static void become_user(struct task *t)
 {
     const struct account *a = t->account;
 
+    /* In a container also with the groups that it has given, and as a root that
+     * may not change users.
+     */
+    if (t->folder && a->uid == geteuid() && a->gid == getegid())
+        return;
     if (geteuid() != 0) {
-        if (a->uid == geteuid() && (!t->folder || a->gid == getegid()))
+        if (a->uid == geteuid() && !t->folder)
             return;
         errno = EPERM;
         give_up(t, 126, "run as user", a->name);

@@ -64,7 +64,7 @@ static const struct field retry_fields[] = {
     { "backoff", &type_period, USE_PART, TASK(retry_backoff_ms), NULL, NULL,
       "pause before the first new attempt; doubles each time; 1s unless said" },
     { "on", &type_causes, USE_PART, TASK(retry_on), NULL, type_cause_words,
-      "causes that count; all but refused unless said" },
+      "causes that count; all but refused and image unless said" },
 };
 static const struct table table_retries = {
     "'retries'", retry_fields, array_size(retry_fields)

@@ -197,12 +197,20 @@ const struct type type_signal = {
     .read = read_signal,
 };
 
-/* What a task may ask to be tried again for.  A lost attempt is always tried
- * again, and whoever aborts or runs out of a limit does not want another.
+/* What a task may ask to be tried again for.  An attempt that lost its place is
+ * always tried again, and whoever aborts or runs out of a limit does not want
+ * another.
  */
 const char *const type_cause_words[] = {
-    "failed", "signalled", "timeout", "memory", "refused", NULL
+    "failed", "signalled", "timeout", "memory", "refused", "image", NULL
 };
+
+static bool is_of_place(const char *word)
+{
+    enum spec_cause c;
+
+    return spec_cause_parse(word, &c) == 0 && spec_cause_of_place(c);
+}
 
 static void read_causes(struct reader *r, const struct field *f,
                         const struct node *n, void *base)
@@ -220,9 +228,10 @@ static void read_causes(struct reader *r, const struct field *f,
 
         if (s && word_index(f->words, s) >= 0 && spec_cause_parse(s, &c) == 0)
             bits |= 1u << c;
-        else if (s && strcmp(s, spec_cause_name(SPEC_CAUSE_LOST)) == 0)
-            reader_problem(r, n->items[i], "a lost attempt is always tried "
-                           "again and not counted; leave 'lost' out");
+        else if (s && is_of_place(s))
+            reader_problem(r, n->items[i], "an attempt that lost its place is "
+                           "always tried again and not counted; leave '%s' "
+                           "out", s);
         else if (s)
             unknown_word(r, n->items[i], f->words, s);
     }

@@ -1,8 +1,6 @@
-#include "engine/engine.h"
+#include "engine/fake/fake.h"
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/frame.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/loop.h"
@@ -10,14 +8,12 @@
 #include "base/mem.h"
 #include "base/quantity.h"
 #include "engine/devices.h"
-#include "engine/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 /* fake - blocks without machines: each has a runner that lives in this very
  * loop, dials home like any other and starts nothing.  It lies on command:
@@ -33,313 +29,36 @@
  *
  * That is the conf's `devices`; its `nodes` is the number of blocks (1).
  *
- * A task ends with status 0, or with N where its command is "exit N".  What
- * ended is told again after each hello until it is acknowledged.
+ * A task ends with status 0, or with N where its command is "exit N" (or, at the
+ * first attempt, "exit N once").  What ended is told again after each hello until
+ * it is acknowledged.
+ *
+ * fake-apart is the same with a runner for each lease.  What those print is
+ * kept in memory; its blocks have images and give whole devices only.  Of every
+ * Nth runner
+ *
+ *   refuse=N, image=N, taken=N      it never comes, and the engine says so
+ *   never=N     it never comes, and nobody says so
+ *   early=N     it is lost when it is ordered
+ *   late=N, evicted=N, node=N, deleted=N    its task is gone at its end
+ *   echo=N      the output is told twice
+ *   gap=N       the first half of the output is not told
+ *   stay=N      it goes on when it is stopped for the first time
  */
-struct fake;
-
 struct block {
     struct fake *engine;
-    char id[48], token[33];
-    int fd;
-    struct watch *watch, *dial, *up;
-    struct buf in;
-    struct map *leases;        /* text of key, generation and epoch -> lease */
-    bool given;
+    char id[48];
+    struct runner *runner;             /* NULL: each lease has one */
+    struct watch *up;
 };
 
-enum state { NEW, RUNNING, ENDED };
-
-struct lease {
-    struct block *block;
-    struct wire_msg m;         /* key, gen, epoch; the end, once ended */
-    enum state state;
-    uint64_t number;
-    int status;
-    bool stopped;
-    struct watch *timer;
-};
-
-struct fake {
-    struct engine base;
-    struct loop *loop;
-    const struct engine_events *events;
-    void *arg;
-    char *pool, *home;
-    json_t *devices;
-    char *block;
-    struct watch *state;
-    bool away, said;
-    uint64_t away_ms, nodes;
-    uint64_t slow_ms, lose, twice, drop, cpus;
-    uint64_t leases, ends;     /* so far */
-    struct map *blocks;
-};
-
-enum { REDIAL_MS = 20, NODES_MAX = 1000 };
+enum { NODES_MAX = 1000 };
 
 static const char *const conf_keys[] = { "devices", "nodes", NULL };
 
-static void on_dial(struct watch *w, void *arg);
-
-/* Leases. */
-
-static void lease_name(const struct wire_msg *m, char *buf, size_t size)
+bool fake_lies_at(uint64_t every, uint64_t n)
 {
-    char key[48];
-
-    lease_key_print(&m->key, key, sizeof key);
-    (void) snprintf(buf, size, "%s#%" PRIu32 "@%" PRIu64, key, m->gen,
-                    m->epoch);
-}
-
-static struct lease *lease_get(struct block *b, const struct wire_msg *m)
-{
-    char name[96];
-
-    lease_name(m, name, sizeof name);
-    return map_get(b->leases, name);
-}
-
-static struct lease *lease_new(struct block *b, const struct wire_msg *m)
-{
-    struct lease *l = mem_new(sizeof *l);
-    char name[96];
-
-    *l = (struct lease) {
-        .block = b, .number = ++b->engine->leases,
-        .m = { .key = m->key, .gen = m->gen, .epoch = m->epoch },
-    };
-    lease_name(m, name, sizeof name);
-    (void) map_set(b->leases, name, l);
-    return l;
-}
-
-static void lease_free(struct lease *l)
-{
-    char name[96];
-
-    lease_name(&l->m, name, sizeof name);
-    (void) map_del(l->block->leases, name);
-    watch_remove(l->timer);
-    free(l);
-}
-
-/* The connection. */
-
-static void hang_up(struct block *b)
-{
-    watch_remove(take(b->watch));
-    if (b->fd >= 0)
-        (void) close(take_fd(b->fd));
-    buf_free(&b->in);
-    if (!b->dial && !b->given)
-        b->dial = loop_timer(b->engine->loop, REDIAL_MS, on_dial, b);
-}
-
-static void send_msg(struct block *b, const struct wire_msg *m)
-{
-    struct buf out = BUF_INIT(FRAME_MAX + 4);
-    autojson json_t *j = wire_write(m);
-    autofree char *body = json_text(j);
-
-    if (b->fd < 0)
-        return;
-    frame_add(&out, body, strlen(body));
-    /* Home reads in this same loop: what does not fit is a lost connection,
-     * as on a bad network.
-     */
-    if (send(b->fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT) !=
-        (ssize_t) out.len)
-        hang_up(b);
-    buf_free(&out);
-}
-
-static void send_of(struct lease *l, enum wire_kind kind)
-{
-    struct wire_msg m = l->m;
-
-    m.kind = kind;
-    send_msg(l->block, &m);
-}
-
-static const char *cause_of(const struct fake *e, const struct lease *l)
-{
-    if (e->lose && l->number % e->lose == 0)
-        return "lost";
-    return l->stopped ? "signalled" : l->status ? "failed" : "none";
-}
-
-static void end(struct lease *l)
-{
-    struct fake *e = l->block->engine;
-    struct block *b = l->block;
-
-    if (l->state == ENDED)
-        return;
-    watch_remove(take(l->timer));
-    l->state = ENDED;
-    l->m.status = l->stopped ? -15 : l->status;
-    l->m.ended_ms = clock_wall_ms();
-    (void) snprintf(l->m.cause, sizeof l->m.cause, "%s", cause_of(e, l));
-    send_of(l, WIRE_ENDED);
-    e->ends++;
-    if (e->twice && e->ends % e->twice == 0)
-        send_of(l, WIRE_ENDED);
-    if (e->drop && e->ends % e->drop == 0)
-        hang_up(b);
-}
-
-static void on_end(struct watch *w, void *arg)
-{
-    struct lease *l = arg;
-
-    (void) w;
-    l->timer = NULL;
-    end(l);
-}
-
-static void start(struct lease *l)
-{
-    if (l->state != NEW)
-        return;
-    l->state = RUNNING;
-    l->m.started_ms = clock_wall_ms();
-    l->m.pid = 1;
-    send_of(l, WIRE_STARTED);
-    l->timer = loop_timer(l->block->engine->loop, l->block->engine->slow_ms,
-                          on_end, l);
-}
-
-static int status_of(const json_t *task)
-{
-    const char *run = json_get_str(task, "run", "");
-    uint64_t n = 0;
-
-    if (strncmp(run, "exit ", 5) == 0 &&
-        quantity_count(run + 5, &n, NULL) == 0)
-        return (int) (n & 255);
-    return 0;
-}
-
-static void on_order(struct block *b, const struct wire_msg *m)
-{
-    struct lease *l = lease_get(b, m);
-
-    if (!l) {
-        l = lease_new(b, m);
-        l->status = status_of(m->task);
-    }
-    if (l->state == ENDED)
-        send_of(l, WIRE_ENDED);
-    else if (l->state == NEW)
-        send_of(l, WIRE_CLAIM);
-}
-
-static void on_stop(struct block *b, const struct wire_msg *m)
-{
-    struct lease *l = lease_get(b, m);
-
-    if (!l)
-        l = lease_new(b, m);
-    l->stopped = true;
-    end(l);
-}
-
-static void on_welcome(struct block *b)
-{
-    struct lease *l;
-    size_t pos = 0;
-
-    while ((l = map_next(b->leases, &pos, NULL)))
-        if (l->state == ENDED)
-            send_of(l, WIRE_ENDED);
-}
-
-static void on_message(struct block *b, const struct wire_msg *m)
-{
-    struct lease *l = lease_get(b, m);
-
-    if (m->kind == WIRE_WELCOME)
-        on_welcome(b);
-    else if (m->kind == WIRE_ORDER)
-        on_order(b, m);
-    else if (m->kind == WIRE_STOP)
-        on_stop(b, m);
-    else if (m->kind == WIRE_GRANT && l && m->ok)
-        start(l);
-    else if ((m->kind == WIRE_GRANT && l && l->state == NEW) ||
-             (m->kind == WIRE_ACK && l && l->state == ENDED))
-        lease_free(l);
-}
-
-static void on_ready(struct watch *w, int fd, unsigned ready, void *arg)
-{
-    struct block *b = arg;
-    char data[65536];
-    const char *body = NULL;
-    ssize_t n = recv(fd, data, sizeof data, MSG_DONTWAIT);
-    size_t len = 0;
-
-    (void) w;
-    (void) ready;
-    if (n < 0 && errno == EAGAIN)
-        return;
-    if (n <= 0) {
-        hang_up(b);
-        return;
-    }
-    (void) buf_add(&b->in, data, (size_t) n);
-    while (b->fd == fd && frame_next(&b->in, &body, &len, NULL) > 0) {
-        struct wire_msg m;
-
-        if (wire_read(body, len, &m, NULL) == 0) {
-            buf_drop(&b->in, len + 4);
-            on_message(b, &m);
-            wire_clear(&m);
-        } else {
-            hang_up(b);
-        }
-    }
-}
-
-static void say_hello(struct block *b)
-{
-    static const char *const names[] = { "new", "running", "ended" };
-    struct wire_msg m = { .kind = WIRE_HELLO, .v = WIRE_VERSION, .pid = 1 };
-    struct lease *l;
-    size_t pos = 0;
-
-    (void) snprintf(m.block, sizeof m.block, "%s", b->id);
-    (void) snprintf(m.token, sizeof m.token, "%s", b->token);
-    m.leases = mem_array(map_count(b->leases), sizeof *m.leases);
-    while ((l = map_next(b->leases, &pos, NULL))) {
-        struct wire_lease *to = &m.leases[m.nleases++];
-
-        *to = (struct wire_lease) { .key = l->m.key, .gen = l->m.gen,
-                                    .epoch = l->m.epoch };
-        (void) snprintf(to->state, sizeof to->state, "%s", names[l->state]);
-    }
-    send_msg(b, &m);
-    free(m.leases);
-}
-
-static void on_dial(struct watch *w, void *arg)
-{
-    struct block *b = arg;
-    struct sockaddr_un at = { .sun_family = AF_UNIX };
-
-    (void) w;
-    b->dial = NULL;
-    (void) snprintf(at.sun_path, sizeof at.sun_path, "%s", b->engine->home);
-    b->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (b->fd < 0 ||
-        connect(b->fd, (struct sockaddr *) &at, sizeof at) < 0 ||
-        loop_fd(b->engine->loop, b->fd, LOOP_READ, on_ready, b, &b->watch,
-                NULL) < 0)
-        hang_up(b);
-    else
-        say_hello(b);
+    return every > 0 && n % every == 0;
 }
 
 /* Blocks. */
@@ -359,13 +78,17 @@ static json_t *block_json(const struct fake *e, const char *id)
     json_t *j = json_object();
 
     json_put_str(j, "pool", e->pool);
-    json_put_str(j, "engine", "fake");
+    json_put_str(j, "engine", e->base.ops->name);
     json_put_str(j, "block", id);
     json_put_str(j, "node", slash ? slash + 1 : id);
-    json_put_u64(j, "cpus_milli", e->cpus * 1000);
-    json_put_u64(j, "memory", e->cpus << 30);
+    json_put_u64(j, "cpus_milli", e->lies.cpus * 1000);
+    json_put_u64(j, "memory", e->lies.cpus << 30);
     json_put_str(j, "limits", "none");
     json_put_bool(j, "simulated", true);
+    if (e->base.ops->apart) {
+        json_put_bool(j, "images", true);
+        json_put_bool(j, "whole", true);
+    }
     json_put(j, "devices", json_deep_copy(e->devices));
     return j;
 }
@@ -379,27 +102,31 @@ static void on_up(struct watch *w, void *arg)
     b->up = NULL;
     if (b->engine->away)               /* on_state asks again */
         return;
-    b->engine->events->block_up(b->id, b->token, j, b->engine->arg);
-    if (b->fd < 0 && !b->dial)
-        b->dial = loop_timer(b->engine->loop, 0, on_dial, b);
+    b->engine->events->block_up(b->id, b->runner ? b->runner->token : "", j,
+                                b->engine->arg);
+    if (b->runner)
+        runner_dial(b->runner);
 }
 
 static int fake_get(struct engine *base, const char *id, struct err *err)
 {
     struct fake *e = (struct fake *) base;
     struct block *b = map_get(e->blocks, id);
+    char token[33];
 
     if (strlen(id) >= sizeof b->id)
         return err_set(err, EINVAL, "block '%s': the name is too long", id);
     if (!b) {
         b = mem_new(sizeof *b);
-        *b = (struct block) { .engine = e, .fd = -1, .leases = map_new(),
-                              .in = BUF_INIT(FRAME_MAX + 65540) };
+        b->engine = e;
         (void) snprintf(b->id, sizeof b->id, "%s", id);
-        fs_random_hex(b->token, 16);
+        fs_random_hex(token, 16);
+        if (!base->ops->apart)
+            b->runner = runner_new(e, id, token);
         (void) map_set(e->blocks, b->id, b);
     }
-    b->given = false;
+    if (b->runner)
+        b->runner->given = false;
     if (!b->up)
         b->up = loop_timer(e->loop, 0, on_up, b);
     return 0;
@@ -407,16 +134,8 @@ static int fake_get(struct engine *base, const char *id, struct err *err)
 
 static void block_free(struct block *b)
 {
-    struct lease *l;
-    size_t pos;
-
-    b->given = true;
-    watch_remove(take(b->dial));
     watch_remove(take(b->up));
-    hang_up(b);
-    for (pos = 0; (l = map_next(b->leases, &pos, NULL)); pos = 0)
-        lease_free(l);
-    map_free(b->leases);
+    runner_free(b->runner);
     (void) map_del(b->engine->blocks, b->id);
     free(b);
 }
@@ -427,7 +146,8 @@ static int fake_give(struct engine *base, const char *id, struct err *err)
 
     if (!b)
         return err_set(err, ENOENT, "no block '%s'", id);
-    b->given = true;                   /* gone with its connection */
+    if (b->runner)
+        b->runner->given = true;       /* gone with its connection */
     return 0;
 }
 
@@ -494,23 +214,35 @@ static int fake_log_drop(struct engine *base, uint64_t workload,
 
 static int read_lie(struct fake *e, const char *word, struct err *err)
 {
+    struct lies *to = &e->lies;
     const struct {
         const char *name;
         uint64_t *to;
+        bool apart;                    /* of runners that have one lease */
     } lies[] = {
-        { "slow=", &e->slow_ms }, { "lose=", &e->lose },
-        { "double=", &e->twice }, { "drop=", &e->drop },
-        { "cpus=", &e->cpus }, { "away=", &e->away_ms },
+        { "slow=", &to->slow_ms, false }, { "lose=", &to->lose, false },
+        { "double=", &to->twice, false }, { "drop=", &to->drop, false },
+        { "cpus=", &to->cpus, false }, { "away=", &to->away_ms, false },
+        { "refuse=", &to->refuse, true }, { "image=", &to->image, true },
+        { "taken=", &to->taken, true }, { "never=", &to->never, true },
+        { "early=", &to->early, true }, { "late=", &to->late, true },
+        { "evicted=", &to->evicted, true }, { "node=", &to->node, true },
+        { "deleted=", &to->deleted, true }, { "echo=", &to->echo, true },
+        { "gap=", &to->gap, true }, { "stay=", &to->stay, true },
     };
 
     for (size_t i = 0; i < array_size(lies); i++) {
         size_t len = strlen(lies[i].name);
 
-        if (strncmp(word, lies[i].name, len) == 0)
+        if (strncmp(word, lies[i].name, len) == 0 &&
+            (e->base.ops->apart || !lies[i].apart))
             return quantity_count(word + len, lies[i].to, err);
     }
     return err_set(err, EINVAL, "'%s': no such lie; known are slow, lose, "
-                   "double, drop, cpus, away", word);
+                   "double, drop, cpus, away%s", word,
+                   e->base.ops->apart ? ", refuse, image, taken, never, "
+                   "early, late, evicted, node, deleted, echo, gap, stay"
+                                      : "");
 }
 
 static int read_conf(struct fake *e, const char *text, struct err *err)
@@ -549,13 +281,24 @@ static int read_all(struct fake *e, const json_t *conf, struct err *err)
     return rc;
 }
 
-static int fake_check(const json_t *conf, struct err *err)
+static int check(const struct engine_ops *ops, const json_t *conf,
+                 struct err *err)
 {
-    struct fake e = { .cpus = 8 };
+    struct fake e = { .base.ops = ops, .lies.cpus = 8 };
     int rc = read_all(&e, conf, err);
 
     json_decref(e.devices);
     return rc;
+}
+
+static int fake_check(const json_t *conf, struct err *err)
+{
+    return check(&engine_fake, conf, err);
+}
+
+static int apart_check(const json_t *conf, struct err *err)
+{
+    return check(&engine_fake_apart, conf, err);
 }
 
 /* The first word about it; and once it is no longer away, the second. */
@@ -567,9 +310,9 @@ static void on_state(struct watch *w, void *arg)
     size_t pos = 0;
 
     (void) w;
-    e->away = e->away_ms > 0 && !e->said;
+    e->away = e->lies.away_ms > 0 && !e->said;
     e->said = true;
-    e->state = e->away ? loop_timer(e->loop, e->away_ms, on_state, e) : NULL;
+    e->state = e->away ? loop_timer(e->loop, e->lies.away_ms, on_state, e) : NULL;
     while (over && (b = map_next(e->blocks, &pos, NULL)))
         if (!b->up)
             b->up = loop_timer(e->loop, 0, on_up, b);
@@ -590,33 +333,50 @@ static void fake_close(struct engine *base)
     for (pos = 0; (b = map_next(e->blocks, &pos, NULL)); pos = 0)
         block_free(b);
     map_free(e->blocks);
+    fake_apart_close(e);
     json_decref(e->devices);
     free(e->pool);
     free(e->home);
     free(e);
 }
 
-static int fake_open(struct loop *l, const struct engine_conf *conf,
-                     const struct engine_events *events, void *arg,
-                     struct engine **ret, struct err *err)
+static int open_as(const struct engine_ops *ops, struct loop *l,
+                   const struct engine_conf *conf,
+                   const struct engine_events *events, void *arg,
+                   struct engine **ret, struct err *err)
 {
     struct fake *e = mem_new(sizeof *e);
     int rc;
 
     *e = (struct fake) {
-        .base.ops = &engine_fake, .loop = l, .events = events, .arg = arg,
+        .base.ops = ops, .loop = l, .events = events, .arg = arg,
         .pool = mem_str(conf->pool), .home = mem_str(conf->home),
-        .block = mem_str(conf->block), .cpus = 8, .blocks = map_new(),
+        .block = mem_str(conf->block), .lies.cpus = 8, .blocks = map_new(),
+        .alone = map_new(), .logs = map_new(), .log_bytes = conf->log_bytes,
     };
     rc = read_all(e, conf->conf, err);
     if (rc < 0) {
         fake_close(&e->base);
         return rc;
     }
-    e->away = e->away_ms > 0;
+    e->away = e->lies.away_ms > 0;
     e->state = loop_timer(l, 0, on_state, e);
     *ret = &e->base;
     return 0;
+}
+
+static int fake_open(struct loop *l, const struct engine_conf *conf,
+                     const struct engine_events *events, void *arg,
+                     struct engine **ret, struct err *err)
+{
+    return open_as(&engine_fake, l, conf, events, arg, ret, err);
+}
+
+static int apart_open(struct loop *l, const struct engine_conf *conf,
+                      const struct engine_events *events, void *arg,
+                      struct engine **ret, struct err *err)
+{
+    return open_as(&engine_fake_apart, l, conf, events, arg, ret, err);
 }
 
 const struct engine_ops engine_fake = {
@@ -636,4 +396,24 @@ const struct engine_ops engine_fake = {
     .log = fake_log,
     .log_list = fake_log_list,
     .log_drop = fake_log_drop,
+};
+
+const struct engine_ops engine_fake_apart = {
+    .name = "fake-apart",
+    .grain = ENGINE_GRAIN_DEVICE,
+    .own = false,
+    .apart = true,
+    .check = apart_check,
+    .open = apart_open,
+    .close = fake_close,
+    .inventory = fake_inventory,
+    .get = fake_get,
+    .give = fake_give,
+    .start = fake_apart_start,
+    .stop = fake_apart_stop,
+    .output = fake_apart_output,
+    .find = fake_apart_find,
+    .log = fake_apart_log,
+    .log_list = fake_apart_log_list,
+    .log_drop = fake_apart_log_drop,
 };

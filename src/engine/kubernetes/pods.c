@@ -24,12 +24,13 @@
  */
 enum { UNSURE_MS = 120000, LOOK_MS = 5000 };
 
-enum waited { NOTHING, TELL, LEAVE, STUCK, HELD, COMING, PLACE, MET };
+enum waited { NOTHING, TELL, LEAVE, STUCK, HELD, COMING, PLACE, SOON, CLEAR,
+              MET };
 
 static const uint64_t patience[] = {
     [TELL] = PODS_TELL_MS, [LEAVE] = PODS_SILENT_MS, [STUCK] = PODS_TELL_MS,
     [HELD] = PODS_HELD_MS, [COMING] = PODS_COMING_MS, [PLACE] = PODS_PLACE_MS,
-    [MET] = PODS_HELD_MS,
+    [SOON] = PODS_SOON_MS, [CLEAR] = PODS_CLEAR_MS, [MET] = PODS_HELD_MS,
 };
 
 /* ---- those that there are ---- */
@@ -193,26 +194,54 @@ static void judge(struct pod *p)
         pod_over(p, s->cause, s->status, s->why);
 }
 
-/* Is one of ours about to leave a place on that node? */
-static bool is_leaving(const struct pods *all, const char *node)
+/* Does it take something that the inventory does not count?  The watch has not
+ * shown it yet; or it has ended, and its kubelet has not cleared up: that is
+ * done when the object goes.
+ */
+static bool is_hidden(const struct pod *p)
 {
-    const struct pod *p;
+    if (p->state.kind == PODSTATE_OVER)
+        return p->uid && p->state.cause != SPEC_CAUSE_TAKEN;
+    return p->asked && !p->shown;
+}
+
+/* Who else of ours is there: one that leaves, one that may leave, nobody?  What
+ * those take that is not counted is added to `sum`.
+ */
+static enum waited neighbours(const struct pod *p, struct engine_lease *sum)
+{
+    enum waited found = NOTHING;
+    const struct pod *o;
     size_t pos = 0;
 
-    while ((p = map_next(all->all, &pos, NULL)))
-        if (p->uid && p->node && p->want != POD_WANTED &&
-            p->state.kind != PODSTATE_OVER && strcmp(p->node, node) == 0)
-            return true;
-    return false;
+    while ((o = map_next(p->of->all, &pos, NULL))) {
+        if (o == p || !o->node || strcmp(o->node, p->node) != 0)
+            continue;
+        if (is_hidden(o)) {
+            sum->cpus_milli += o->lease.cpus_milli;
+            sum->memory += o->lease.memory;
+            sum->gpus += o->lease.gpus;
+        }
+        if (o->uid && o->want != POD_WANTED)
+            found = PLACE;
+        else if (found == NOTHING && o->uid)
+            found = SOON;
+    }
+    return found;
 }
 
 /* The world has given its place to it, and one that has ended in the world has
- * perhaps not left it yet: the kubelet would take no other there.
+ * perhaps not left it yet: the kubelet would take no other there.  Where nobody
+ * of ours is to leave, the place is taken by others, which the kubelet says.
  */
 static bool must_wait(struct pod *p)
 {
-    p->waits = !p->of->conf.room(p->node, &p->lease, p->of->conf.arg) &&
-               is_leaving(p->of, p->node) && !is_due(p, PLACE, 0);
+    struct engine_lease sum = p->lease;
+    enum waited what = neighbours(p, &sum);
+
+    p->waits = what != NOTHING &&
+               !p->of->conf.room(p->node, &sum, p->of->conf.arg) &&
+               !is_due(p, what, 0);
     return p->waits;
 }
 
@@ -238,8 +267,15 @@ static void step_absent(struct pod *p)
     pod_make(p);
 }
 
+/* One that has ended would be gone at once, before its kubelet has cleared up;
+ * one that is told to go first is gone after that.
+ */
 static void step_unwanted(struct pod *p)
 {
+    if (p->uid && p->state.kind == PODSTATE_OVER && !p->dropped &&
+        !p->state.leaving && p->state.cause != SPEC_CAUSE_TAKEN &&
+        !is_due(p, CLEAR, 0))
+        return;
     if (!p->uid && (p->absent || (p->of->listed && !p->asked)))
         pod_free(p);
     else if (!p->dropped || !p->timer) /* told already, and it has its time */
@@ -323,6 +359,7 @@ void pods_put(struct pods *all, const json_t *pod)
     free(p->uid);
     p->uid = mem_str(object_str(pod, "metadata", "uid", NULL));
     p->seen = all->lists;
+    p->shown = true;
     p->absent = false;
     if (*node && (!p->node || strcmp(p->node, node) != 0)) {
         free(p->node);

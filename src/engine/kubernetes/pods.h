@@ -29,8 +29,12 @@ enum {
     PODS_COMING_MS = 30 * 60 * 1000,
     /* A kubelet that says nothing past the time a pod had to leave. */
     PODS_SILENT_MS = 15000,
-    /* A place that one of ours is leaving is waited for. */
+    /* A place that one of ours is leaving is waited for, and one that another
+     * of ours may be told to leave any moment.
+     */
     PODS_PLACE_MS = 60000,
+    PODS_SOON_MS = 3000,
+    PODS_CLEAR_MS = 2000,              /* a kubelet clears up after a pod */
     PODS_DROP_GRACE_S = 30,
 };
 

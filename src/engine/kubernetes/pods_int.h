@@ -27,6 +27,7 @@ struct pod {
     enum pod_want want;
     struct podstate state;
     char *uid;                         /* NULL: it is not known to be there */
+    bool shown;                        /* by the watch, to the inventory too */
     bool fresh;                        /* made by us just now */
     bool given;                        /* its Secret is there */
     bool asked;                        /* for one to be made */
