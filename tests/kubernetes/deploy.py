@@ -177,6 +177,18 @@ def test_looks(tap, d, gpus):
              "no probe has failed since it was up")
 
 
+def test_runs(tap, d):
+    """A task in a pod of its own, beside a pool that is only looked at."""
+    r = d.weir("pool", "add", "tasks", "--engine", "kubernetes",
+               "--namespace", "weir-tasks", "--conf", f"image={IMAGE}:1")
+    tap.equal((r.returncode, r.stderr), (0, ""), "a pool for tasks is added")
+    r = d.weir("run", "--cpus", "0.1", "--memory", "64Mi", "--", "/usr/bin/weir",
+               "--version")
+    tap.ok(r.returncode == 0 and "weir 0." in r.stdout,
+           "a task runs in the cluster, and its output comes home",
+           r.stdout, r.stderr)
+
+
 def test_stays(tap, d):
     """Another pod on the same state."""
     old = d.pod()["metadata"]["uid"]
@@ -333,6 +345,10 @@ def container(where, value, what="replace"):
 HURRIED = [({"kind": "StatefulSet", "name": "weir"},
             [container("startupProbe/periodSeconds", 1),
              container("readinessProbe/periodSeconds", 1),
+             # There are no names here, and nobody who passes on for a Service.
+             container("env/-", {"name": "POD_IP", "valueFrom": {
+                 "fieldRef": {"fieldPath": "status.podIP"}}}, "add"),
+             container("args/3", "--runners-url=tls://$(POD_IP):8444"),
              container("livenessProbe/periodSeconds", 2),
              container("livenessProbe/failureThreshold", 3),
              container("livenessProbe/timeoutSeconds", 3),
@@ -361,6 +377,7 @@ def run(tap):
             test_apply(tap, kubectl, at)
             test_up(tap, d, node)
             test_looks(tap, d, 2)
+            test_runs(tap, d)
             test_stays(tap, d)
             test_probes(tap, d, node, state)
             test_gpud(tap, d, node, 2)
