@@ -19,5 +19,5 @@ const struct verb *const cli_verbs[] = {
     &verb_token_revoke, &verb_backup, &verb_restore, &verb_release,
     &verb_sim_pack, &verb_sim_run, &verb_sim_dag, &verb_sim_mixed,
     &verb_sim,
-    &verb_schema, &verb_version, &verb_completion, NULL,
+    &verb_ready, &verb_schema, &verb_version, &verb_completion, NULL,
 };

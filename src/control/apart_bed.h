@@ -31,8 +31,9 @@ static struct {
     json_t *finds;
 } stub;
 
-static int stub_check(const json_t *words, struct err *err)
+static int stub_check(const json_t *words, bool observe, struct err *err)
 {
+    (void) observe;
     (void) words;
     (void) err;
     return 0;
@@ -185,7 +186,7 @@ int engine_conf_keys(const json_t *words, const char *const *known,
                      struct err *err)
 {
     (void) known;
-    return stub_check(words, err);
+    return stub_check(words, false, err);
 }
 
 int engine_no_start(struct engine *e, const struct engine_lease *l,

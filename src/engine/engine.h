@@ -111,14 +111,14 @@ struct engine_ops {
     enum engine_grain grain;
     bool own;                          /* the control plane's own machine: not
                                         * for a pool that is added */
-    bool observed;                     /* nothing can be got there yet: for
-                                        * pools that are only looked at */
+    bool observed;                     /* of pools that are only looked at it
+                                        * says more than what is to be got */
     bool apart;                        /* each lease has a runner of its own,
                                         * which `start` makes come */
     /* Makes the conf sense?  Its words alone, nothing behind them is asked: no
      * file, no net.  -EINVAL, with a text that names the key.
      */
-    int (*check)(const json_t *conf, struct err *err);
+    int (*check)(const json_t *conf, bool observe, struct err *err);
     int (*open)(struct loop *l, const struct engine_conf *conf,
                 const struct engine_events *events, void *arg,
                 struct engine **ret, struct err *err);

@@ -16,20 +16,24 @@
 struct place {
     char *name;
     struct kube_node *node;            /* NULL: only pods know it */
-    struct resources taken;
+    struct resources taken, own;       /* own: of `taken` */
     size_t pods;                       /* bound to it, not ended */
     uint32_t seen;
 };
 
 struct holder {
     struct kube_pod *pod;
+    bool own;
     uint32_t seen;
 };
 
 struct inventory {
     struct map *places, *pods;
     size_t nodes, waiting, running;    /* running: bound and not ended */
+    uint64_t stamps;
     uint32_t lists[2];                 /* how many began, by kind */
+    bool (*is_own)(const json_t *pod, void *arg);
+    void *own_arg;
 };
 
 struct inventory *inventory_new(void)
@@ -41,10 +45,18 @@ struct inventory *inventory_new(void)
     return v;
 }
 
+void inventory_own(struct inventory *v,
+                   bool (*is_own)(const json_t *pod, void *arg), void *arg)
+{
+    v->is_own = is_own;
+    v->own_arg = arg;
+}
+
 static void place_free(struct place *p)
 {
     kube_node_free(p->node);
     resources_clear(&p->taken);
+    resources_clear(&p->own);
     free(p->name);
     free(p);
 }
@@ -110,6 +122,7 @@ static int put_node(struct inventory *v, const json_t *object, struct err *err)
     p = place_get(v, n->name);
     v->nodes += !p->node;
     kube_node_free(p->node);
+    n->stamp = ++v->stamps;
     p->node = n;
     p->seen = v->lists[INVENTORY_NODE];
     return 0;
@@ -126,7 +139,7 @@ static void drop_node(struct inventory *v, struct place *p)
 
 /* ---- pods ---- */
 
-static void count_in(struct inventory *v, const struct kube_pod *pod)
+static void count_in(struct inventory *v, const struct kube_pod *pod, bool own)
 {
     struct place *p;
 
@@ -140,9 +153,12 @@ static void count_in(struct inventory *v, const struct kube_pod *pod)
     p = place_get(v, pod->node);
     p->pods++;
     resources_add(&p->taken, &pod->takes);
+    if (own)
+        resources_add(&p->own, &pod->takes);
 }
 
-static void count_out(struct inventory *v, const struct kube_pod *pod)
+static void count_out(struct inventory *v, const struct kube_pod *pod,
+                      bool own)
 {
     struct place *p;
 
@@ -156,11 +172,14 @@ static void count_out(struct inventory *v, const struct kube_pod *pod)
     p = map_get(v->places, pod->node);
     p->pods--;
     resources_sub(&p->taken, &pod->takes);
+    if (own)
+        resources_sub(&p->own, &pod->takes);
     place_settle(v, p);
 }
 
 static int put_pod(struct inventory *v, const json_t *object, struct err *err)
 {
+    bool own = v->is_own && v->is_own(object, v->own_arg);
     struct kube_pod *pod = NULL;
     struct holder *h;
     int rc = kube_pod_read(object, &pod, err);
@@ -177,11 +196,12 @@ static int put_pod(struct inventory *v, const json_t *object, struct err *err)
         h = mem_new(sizeof *h);
         map_set(v->pods, pod->key, h);
     }
-    count_in(v, pod);                  /* first: the place stays */
+    count_in(v, pod, own);             /* first: the place stays */
     if (h->pod)
-        count_out(v, h->pod);
+        count_out(v, h->pod, h->own);
     kube_pod_free(h->pod);
     h->pod = pod;
+    h->own = own;
     h->seen = v->lists[INVENTORY_POD];
     return 0;
 }
@@ -191,7 +211,7 @@ static void drop_pod(struct inventory *v, struct holder *h)
     if (!h)
         return;
     map_del(v->pods, h->pod->key);
-    count_out(v, h->pod);
+    count_out(v, h->pod, h->own);
     holder_free(h);
 }
 
@@ -283,4 +303,20 @@ const struct kube_node *inventory_next(const struct inventory *v, size_t *pos,
         return p->node;
     }
     return NULL;
+}
+
+const struct kube_node *inventory_node(const struct inventory *v,
+                                       const char *name,
+                                       const struct resources **ret_taken,
+                                       const struct resources **ret_own)
+{
+    const struct place *p = map_get(v->places, name);
+
+    if (!p || !p->node)
+        return NULL;
+    if (ret_taken)
+        *ret_taken = &p->taken;
+    if (ret_own)
+        *ret_own = &p->own;
+    return p->node;
 }

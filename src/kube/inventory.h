@@ -23,6 +23,9 @@ enum { INVENTORY_NODES = 100000, INVENTORY_PODS = RESOURCES_HOLDERS };
 enum inventory_kind { INVENTORY_NODE, INVENTORY_POD };
 
 struct inventory *inventory_new(void);
+/* Which pods are our own; before the first one is put. */
+void inventory_own(struct inventory *v,
+                   bool (*is_own)(const json_t *pod, void *arg), void *arg);
 void inventory_free(struct inventory *v);          /* NULL is fine */
 
 /* An object is there, anew or again; or it is gone. */
@@ -48,3 +51,10 @@ void inventory_total(const struct inventory *v, struct inventory_sum *ret);
 const struct kube_node *inventory_next(const struct inventory *v, size_t *pos,
                                        const struct resources **ret_taken,
                                        size_t *ret_pods);
+/* One node, NULL when there is none of this name; of what is taken, by how much
+ * our own pods do it.
+ */
+const struct kube_node *inventory_node(const struct inventory *v,
+                                       const char *name,
+                                       const struct resources **ret_taken,
+                                       const struct resources **ret_own);

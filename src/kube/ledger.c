@@ -145,7 +145,7 @@ static void make(struct ledger *l, struct change *c)
     struct pod *p = c->pod;
 
     if (p) {
-        pod_step(l, p, c->to, c->at_s);
+        ledger_pod_step(l, p, c->to, c->at_s);
         if (--p->changes == 0 && p->gone)
             pod_free(l, p);
     } else {

@@ -105,7 +105,8 @@ struct ledger {
 /* ledger_state.c */
 void facts_free(struct facts *f);                  /* NULL is fine */
 void pod_free(struct ledger *l, struct pod *p);
-void pod_step(struct ledger *l, struct pod *p, enum stage to, uint64_t at_s);
+void ledger_pod_step(struct ledger *l, struct pod *p, enum stage to,
+                     uint64_t at_s);
 void node_step(struct ledger *l, const char *name, struct facts *facts);
 void place_free(struct place *p);
 /* A pod is told to wait; it keeps its shape until shape_leave. */

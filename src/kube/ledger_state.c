@@ -280,7 +280,8 @@ static void hold_end(struct ledger *l, struct pod *p, uint64_t at_s)
     pod_count(l, take(p->place), p, -1);
 }
 
-void pod_step(struct ledger *l, struct pod *p, enum stage to, uint64_t at_s)
+void ledger_pod_step(struct ledger *l, struct pod *p, enum stage to,
+                     uint64_t at_s)
 {
     if (to <= p->is)
         return;

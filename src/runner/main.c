@@ -5,6 +5,7 @@
 #include "base/quantity.h"
 #include "engine/gpuask.h"
 #include "runner/alone.h"
+#include "runner/place.h"
 #include "runner/runlog.h"
 #include "runner/runner.h"
 
@@ -29,6 +30,7 @@ static const char usage[] =
     "                   [--gpud SOCKET] [--devices-file FILE]\n"
     "       weir-runner --alone --block BLOCK#LEASE#GEN@EPOCH ...\n"
     "                   [--address IP]\n"
+    "       weir-runner --place RUN SECRET HOME\n"
     "\n"
     "Supervises one block: starts, watches and ends its leases.  Started by\n"
     "an engine of 'weir up'; see weir-runner(8).  With --alone it has one lease,\n"
@@ -239,6 +241,16 @@ static int keep_own(struct runner_conf *c, struct own *ret, struct err *err)
     return 0;
 }
 
+static int place_there(char **argv)
+{
+    struct err err = { 0 };
+
+    if (place(argv[2], argv[3], argv[4], &err) == 0)
+        return 0;
+    (void) fprintf(stderr, "weir-runner: %s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     struct runner_conf conf = { .log_bytes = 1024 * 1024, .idle_ms = 30000,
@@ -248,8 +260,11 @@ int main(int argc, char **argv)
     autofree char *gate = NULL;
     autoclose int lock = -1;
     struct err err = { 0 };
-    int rc = parse(argc, argv, &conf), status = 0;
+    int rc, status = 0;
 
+    if (argc == 5 && strcmp(argv[1], "--place") == 0)
+        return place_there(argv);
+    rc = parse(argc, argv, &conf);
     if (rc >= 0)
         return rc;
     gate = conf.alone ? NULL : find_gate();

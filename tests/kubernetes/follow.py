@@ -12,8 +12,8 @@ DEADLINE = float(os.environ.get("WEIR_TEST_DEADLINE", "120"))
 class Follow:
     """The program under test."""
 
-    def __init__(self, program, kubeconfig):
-        self.proc = subprocess.Popen([program, kubeconfig], text=True,
+    def __init__(self, *argv):
+        self.proc = subprocess.Popen(argv, text=True,
                                      stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE)
         self.lines = queue.Queue()

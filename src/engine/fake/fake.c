@@ -291,13 +291,15 @@ static int check(const struct engine_ops *ops, const json_t *conf,
     return rc;
 }
 
-static int fake_check(const json_t *conf, struct err *err)
+static int fake_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     return check(&engine_fake, conf, err);
 }
 
-static int apart_check(const json_t *conf, struct err *err)
+static int apart_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     return check(&engine_fake_apart, conf, err);
 }
 

@@ -2,8 +2,16 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "engine/kept.h"
+#include "engine/kubernetes/blocks.h"
+#include "engine/kubernetes/name.h"
+#include "engine/kubernetes/pods.h"
+#include "engine/kubernetes/podspec.h"
+#include "engine/kubernetes/rights.h"
+#include "engine/logread.h"
 #include "kube/config.h"
 #include "kube/inventory.h"
 #include "kube/kube.h"
@@ -19,15 +27,22 @@
 /* kubernetes - a cluster, through its API.
  *
  * Its nodes and everybody's pods are listed and watched, and what the nodes have
- * less what pods take is what is free; requests that only look, and none that
- * writes.  Nothing is got there yet, so it is for pools that are observed.
+ * less what pods take is what is free.  Nodes are blocks (blocks.h), leases are
+ * pods (pods.h), and each has a runner of its own; what its task prints comes
+ * by the wire and is kept (engine/kept.h).  Of a pool that is observed nothing
+ * is asked that writes.
  *
- * The pool is reachable once both lists are there, and until one of them can be
- * neither gone on with nor made anew.  What was known then is still shown.
+ * The pool is reachable once both lists are there and all is allowed that is
+ * needed (rights.h), and until one of the lists can be neither gone on with nor
+ * made anew.  What was known then is still shown.
  */
-static const char *const known[] = { "kubeconfig", "context", "namespace",
-                                     NULL };
+static const char *const known[] = {
+    "kubeconfig", "context", "namespace", "image", "task_image",
+    "service_account", "runtime_class", "priority_class", "tolerate", NULL,
+};
 static const char GPU[] = "nvidia.com/gpu";
+
+enum { AUTHORITY_MAX = 1024 * 1024 };
 
 struct side {
     struct kubernetes *of;
@@ -44,11 +59,24 @@ struct kubernetes {
     struct config *conf;
     struct kube *kube;
     struct inventory *inventory;
-    struct ledger *ledger;             /* what stood idle over time */
+    struct ledger *ledger;             /* what stood idle over time; NULL: it
+                                        * is not observed */
     struct side sides[2];
+    bool observe;
+    char *dir;                         /* of the logs that are kept */
+    json_t *words;                     /* the pool's conf, and ... */
+    struct podspec spec;               /* ... what follows from it */
+    char *texts[3];                    /* instance, authority, home: of it */
+    char *pool;
+    struct blocks *blocks;
+    struct pods *pods;
+    struct rights *rights;
+    struct kept *kept;
+    bool asked;                        /* the answer about rights is there ... */
+    char missing[400];                 /* ... and what it says; "": all well */
 };
 
-static int kubernetes_check(const json_t *conf, struct err *err)
+static int kubernetes_check(const json_t *conf, bool observe, struct err *err)
 {
     const char *file = json_get_str(conf, "kubeconfig", NULL);
     int rc = engine_conf_keys(conf, known, err);
@@ -61,23 +89,73 @@ static int kubernetes_check(const json_t *conf, struct err *err)
     if (!file && json_object_get(conf, "context"))
         return err_set(err, EINVAL, "conf: context: it is of a kubeconfig, and "
                        "there is none");
+    if (!observe && !json_get_str(conf, "image", NULL))
+        return err_set(err, EINVAL, "conf: image: work starts there with an "
+                       "image that has " PODSPEC_PROGRAM "; name one with "
+                       "--conf image=NAME, or only look with --observe");
     return 0;
 }
 
 /* ---- what is heard ---- */
 
+static bool is_whole(const struct kubernetes *k)
+{
+    return k->sides[0].listed && k->sides[1].listed &&
+           (k->observe || (k->asked && !k->missing[0]));
+}
+
+static void changed(struct kubernetes *k)
+{
+    if (!k->observe)
+        blocks_changed(k->blocks, is_whole(k));
+}
+
+static void seen(struct kubernetes *k, bool yes)
+{
+    if (k->ledger)
+        ledger_seen(k->ledger, yes, clock_wall_ms());
+}
+
 static void tell(struct kubernetes *k)
 {
+    if (k->missing[0]) {
+        k->events.state(false, k->missing, k->arg);
+        return;
+    }
     for (size_t i = 0; i < array_size(k->sides); i++)
         if (k->sides[i].trouble[0]) {
-            ledger_seen(k->ledger, false, clock_wall_ms());
+            seen(k, false);
             k->events.state(false, k->sides[i].trouble, k->arg);
             return;
         }
-    if (!k->sides[0].listed || !k->sides[1].listed)
+    if (!is_whole(k))
         return;
-    ledger_seen(k->ledger, true, clock_wall_ms());
+    seen(k, true);
     k->events.state(true, "", k->arg);
+}
+
+/* Now it is known what there is to get. */
+static void first(struct kubernetes *k, bool was_whole)
+{
+    changed(k);
+    tell(k);
+    if (was_whole || !is_whole(k) || k->observe)
+        return;
+    pods_ready(k->pods);
+    k->events.changed(k->arg);
+}
+
+/* Of the pods those that are this pool's. */
+static bool is_ours(const json_t *pod, void *arg)
+{
+    const struct kubernetes *k = arg;
+
+    return !k->observe && podspec_is_ours(&k->spec, pod);
+}
+
+static bool is_lease(const struct side *s, const json_t *object)
+{
+    return s->kind == INVENTORY_POD && is_ours(object, s->of);
 }
 
 static void on_list(void *arg)
@@ -85,17 +163,24 @@ static void on_list(void *arg)
     struct side *s = arg;
 
     inventory_list(s->of->inventory, s->kind);
-    ledger_list(s->of->ledger, s->kind, clock_wall_ms());
+    if (s->of->ledger)
+        ledger_list(s->of->ledger, s->kind, clock_wall_ms());
+    else if (s->kind == INVENTORY_POD)
+        pods_list(s->of->pods);
 }
 
 static void on_listed(void *arg)
 {
     struct side *s = arg;
+    bool was = is_whole(s->of);
 
     s->listed = true;
     inventory_listed(s->of->inventory, s->kind);
-    ledger_listed(s->of->ledger, s->kind, clock_wall_ms());
-    tell(s->of);
+    if (s->of->ledger)
+        ledger_listed(s->of->ledger, s->kind, clock_wall_ms());
+    else if (s->kind == INVENTORY_POD)
+        pods_listed(s->of->pods);
+    first(s->of, was);
 }
 
 static int on_put(const json_t *object, void *arg, struct err *err)
@@ -103,16 +188,25 @@ static int on_put(const json_t *object, void *arg, struct err *err)
     struct side *s = arg;
     int rc = inventory_put(s->of->inventory, s->kind, object, err);
 
-    return rc < 0 ? rc : ledger_put(s->of->ledger, s->kind, object,
-                                    clock_wall_ms(), err);
+    if (rc == 0 && s->of->ledger)
+        rc = ledger_put(s->of->ledger, s->kind, object, clock_wall_ms(), err);
+    if (is_lease(s, object))
+        pods_put(s->of->pods, object);
+    changed(s->of);
+    return rc;
 }
 
 static int on_gone(const json_t *object, void *arg, struct err *err)
 {
     struct side *s = arg;
+    int rc = inventory_drop(s->of->inventory, s->kind, object, err);
 
-    ledger_drop(s->of->ledger, s->kind, object, clock_wall_ms());
-    return inventory_drop(s->of->inventory, s->kind, object, err);
+    if (s->of->ledger)
+        ledger_drop(s->of->ledger, s->kind, object, clock_wall_ms());
+    if (is_lease(s, object))
+        pods_gone(s->of->pods, object);
+    changed(s->of);
+    return rc;
 }
 
 static void on_odd(const char *text, void *arg)
@@ -143,6 +237,84 @@ static const struct track_ops track_ops = {
     .odd = on_odd, .trouble = on_trouble, .well = on_well,
 };
 
+/* ---- what pods and blocks ask, and say ---- */
+
+static void on_over(const char *runner, enum spec_cause cause, int status,
+                    const char *why, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.lease_over(runner, cause, status, why, k->arg);
+}
+
+static void on_moved(void *arg)
+{
+    changed(arg);
+}
+
+static const char *node_of(const char *block, void *arg)
+{
+    return blocks_node(((struct kubernetes *) arg)->blocks, block);
+}
+
+static bool fits(uint64_t has, uint64_t taken, uint64_t more)
+{
+    return taken <= has && has - taken >= more;
+}
+
+static bool has_room(const char *node, const struct engine_lease *l, void *arg)
+{
+    const struct kubernetes *k = arg;
+    const struct resources *taken;
+    const struct kube_node *n = inventory_node(k->inventory, node, &taken,
+                                               NULL);
+
+    return n && fits(n->has.cpu_milli, taken->cpu_milli, l->cpus_milli) &&
+           fits(n->has.memory, taken->memory, l->memory) &&
+           fits(resources_count(&n->has, GPU), resources_count(taken, GPU),
+                l->gpus);
+}
+
+static bool is_alive(const char *node, void *arg)
+{
+    const struct kubernetes *k = arg;
+    const struct kube_node *n = inventory_node(k->inventory, node, NULL, NULL);
+
+    return n && n->ready;
+}
+
+static bool is_busy(const char *node, void *arg)
+{
+    return pods_busy(((struct kubernetes *) arg)->pods, node);
+}
+
+static void on_up(const char *block, const char *token,
+                  const json_t *inventory, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.block_up(block, token, inventory, k->arg);
+}
+
+static void on_lost(const char *block, const char *why, void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.block_lost(block, why, k->arg);
+}
+
+static void on_rights(const char *missing, void *arg)
+{
+    struct kubernetes *k = arg;
+    bool was = is_whole(k);
+
+    k->asked = true;
+    (void) snprintf(k->missing, sizeof k->missing, "%s", missing);
+    first(k, was);
+}
+
+static const struct rights_ops rights_ops = { .told = on_rights };
+
 /* ---- open, close ---- */
 
 static void kubernetes_close(struct engine *e)
@@ -153,10 +325,19 @@ static void kubernetes_close(struct engine *e)
         return;
     for (size_t i = 0; i < array_size(k->sides); i++)
         track_close(k->sides[i].track);
+    rights_close(k->rights);
+    pods_close(k->pods);
+    blocks_free(k->blocks);
     kube_close(k->kube);
     inventory_free(k->inventory);
     ledger_free(k->ledger);
+    kept_close(k->kept);
     config_free(k->conf);
+    for (size_t i = 0; i < array_size(k->texts); i++)
+        free(k->texts[i]);
+    json_decref(k->words);
+    free(k->pool);
+    free(k->dir);
     free(k);
 }
 
@@ -176,6 +357,84 @@ static int load(const json_t *conf, struct config **ret, struct err *err)
                          ret, err);
 }
 
+/* Where something is to start there has to be more than to look. */
+static int check_start(const struct engine_conf *conf, struct err *err)
+{
+    if (!conf->runners_url || !conf->runners_ca)
+        return err_set(err, EINVAL, "runners cannot come home from there: "
+                       "start weir up with --runners");
+    if (!conf->instance)
+        return err_set(err, EINVAL, "this control plane has no name to tell "
+                       "its pods by");
+    if (strlen(conf->pool) > NAME_POOL_MAX)
+        return err_set(err, EINVAL, "the pool's name is longer than %d bytes: "
+                       "its nodes have no room behind it", NAME_POOL_MAX);
+    return 0;
+}
+
+static int open_spec(struct kubernetes *k, const struct engine_conf *conf,
+                     struct err *err)
+{
+    const json_t *o = k->words = json_deep_copy(conf->conf);
+    const char *image = json_get_str(o, "image", NULL);
+    int rc = fs_read(conf->runners_ca, AUTHORITY_MAX, &k->texts[1], NULL,
+                     err);
+
+    if (rc < 0)
+        return err_prefix(err, rc, "the authority of runners");
+    k->texts[0] = mem_str(conf->instance);
+    k->texts[2] = mem_str(conf->runners_url);
+    k->pool = mem_str(conf->pool);
+    k->spec = (struct podspec) {
+        .instance = k->texts[0], .pool = k->pool,
+        .space = json_get_str(o, "namespace", k->conf->space),
+        .image = image, .task_image = json_get_str(o, "task_image", image),
+        .service_account = json_get_str(o, "service_account", NULL),
+        .runtime_class = json_get_str(o, "runtime_class", NULL),
+        .priority_class = json_get_str(o, "priority_class", NULL),
+        .tolerate = json_get_str(o, "tolerate", NULL),
+        .authority = k->texts[1], .home = k->texts[2],
+        .log_bytes = conf->log_bytes,
+    };
+    return 0;
+}
+
+/* What is there beside a look. */
+static int open_start(struct kubernetes *k, const struct engine_conf *conf,
+                      struct loop *l, struct err *err)
+{
+    struct pods_conf pods = {
+        .spec = &k->spec, .over = on_over, .moved = on_moved,
+        .node_of = node_of, .room = has_room, .alive = is_alive, .arg = k,
+    };
+    struct blocks_conf blocks = { .up = on_up, .lost = on_lost,
+                                  .busy = is_busy, .arg = k };
+    int rc = check_start(conf, err);
+
+    if (rc == 0)
+        rc = open_spec(k, conf, err);
+    if (rc == 0)
+        rc = kept_open(conf->state_dir, conf->log_bytes, &k->kept, err);
+    if (rc < 0)
+        return rc;
+    blocks.pool = k->pool;
+    blocks.tolerate = k->spec.tolerate;
+    k->blocks = blocks_new(l, k->inventory, &blocks);
+    k->pods = pods_open(k->kube, &pods);
+    k->rights = rights_open(k->kube, k->spec.space, &rights_ops, k);
+    return 0;
+}
+
+static void open_sides(struct kubernetes *k)
+{
+    k->sides[0] = (struct side) { .of = k, .kind = INVENTORY_NODE };
+    k->sides[1] = (struct side) { .of = k, .kind = INVENTORY_POD };
+    k->sides[0].track = track_open(k->kube, "nodes", "/api/v1/nodes", "",
+                                   &track_ops, &k->sides[0]);
+    k->sides[1].track = track_open(k->kube, "pods", "/api/v1/pods", "",
+                                   &track_ops, &k->sides[1]);
+}
+
 static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
                            const struct engine_events *events, void *arg,
                            struct engine **ret, struct err *err)
@@ -186,20 +445,20 @@ static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
     k->base.ops = &engine_kubernetes;
     k->events = *events;
     k->arg = arg;
+    k->observe = conf->observe;
+    k->dir = mem_str(conf->state_dir);
+    k->inventory = inventory_new();
+    inventory_own(k->inventory, is_ours, k);
+    k->ledger = k->observe ? ledger_new() : NULL;
     if (rc == 0)
         rc = kube_open(l, k->conf, &k->kube, err);
+    if (rc == 0 && !k->observe)
+        rc = open_start(k, conf, l, err);
     if (rc < 0) {
         kubernetes_close(&k->base);
         return rc;
     }
-    k->inventory = inventory_new();
-    k->ledger = ledger_new();
-    k->sides[0] = (struct side) { .of = k, .kind = INVENTORY_NODE };
-    k->sides[1] = (struct side) { .of = k, .kind = INVENTORY_POD };
-    k->sides[0].track = track_open(k->kube, "nodes", "/api/v1/nodes", "",
-                                   &track_ops, &k->sides[0]);
-    k->sides[1].track = track_open(k->kube, "pods", "/api/v1/pods", "",
-                                   &track_ops, &k->sides[1]);
+    open_sides(k);
     *ret = &k->base;
     return 0;
 }
@@ -245,9 +504,8 @@ static json_t *node_json(const struct kube_node *n,
     return o;
 }
 
-static json_t *kubernetes_inventory(struct engine *e)
+static json_t *observed(const struct kubernetes *k)
 {
-    const struct kubernetes *k = (const struct kubernetes *) e;
     json_t *o = json_object(), *nodes = json_array();
     const struct resources *taken;
     const struct kube_node *n;
@@ -271,6 +529,8 @@ static json_t *kubernetes_history(struct engine *e, enum engine_history what)
     uint64_t now = clock_wall_ms();
     json_t *row, *rows;
 
+    if (!k->ledger)
+        return NULL;
     if (what == ENGINE_OVER || what == ENGINE_END)
         return ledger_take(k->ledger, what == ENGINE_END, now);
     row = ledger_row(k->ledger, what == ENGINE_GOING, now);
@@ -281,32 +541,77 @@ static json_t *kubernetes_history(struct engine *e, enum engine_history what)
     return rows;
 }
 
-/* ---- what cannot be asked for of a pool that is observed ---- */
-
-static int refuse(struct err *err)
+static json_t *kubernetes_inventory(struct engine *e)
 {
-    return err_set(err, ENOTSUP, "nothing is started on Kubernetes yet");
+    const struct kubernetes *k = (const struct kubernetes *) e;
+
+    return k->observe ? observed(k) : blocks_list(k->blocks);
+}
+
+/* ---- blocks and leases ---- */
+
+static int refuse(const struct kubernetes *k, const char *what,
+                  struct err *err)
+{
+    return !k->observe ? 0 : err_set(err, ENOTSUP, "%s: the pool is only "
+                                     "looked at", what);
 }
 
 static int kubernetes_get(struct engine *e, const char *block, struct err *err)
 {
-    (void) e;
-    (void) block;
-    return refuse(err);
+    struct kubernetes *k = (struct kubernetes *) e;
+    int rc = refuse(k, block, err);
+
+    if (rc == 0)
+        blocks_get(k->blocks, block);
+    return rc;
 }
 
 static int kubernetes_give(struct engine *e, const char *block,
                            struct err *err)
 {
-    (void) e;
-    (void) block;
-    return refuse(err);
+    struct kubernetes *k = (struct kubernetes *) e;
+    int rc = refuse(k, block, err);
+
+    if (rc == 0)
+        blocks_give(k->blocks, block);
+    return rc;
+}
+
+static int kubernetes_start(struct engine *e, const struct engine_lease *l,
+                            struct err *err)
+{
+    struct kubernetes *k = (struct kubernetes *) e;
+    int rc = refuse(k, l->runner, err);
+
+    return rc < 0 ? rc : pods_start(k->pods, l, err);
+}
+
+static int kubernetes_stop(struct engine *e, const char *runner,
+                           struct err *err)
+{
+    struct kubernetes *k = (struct kubernetes *) e;
+    int rc = refuse(k, runner, err);
+
+    return rc < 0 ? rc : pods_stop(k->pods, runner, err);
 }
 
 static json_t *kubernetes_find(struct engine *e)
 {
-    (void) e;
-    return json_array();
+    const struct kubernetes *k = (const struct kubernetes *) e;
+
+    return k->observe ? json_array() : pods_find(k->pods);
+}
+
+/* ---- logs ---- */
+
+static int kubernetes_output(struct engine *e, const struct engine_output *o,
+                             uint64_t *ret_end, struct err *err)
+{
+    struct kubernetes *k = (struct kubernetes *) e;
+    int rc = refuse(k, "a log", err);
+
+    return rc < 0 ? rc : kept_add(k->kept, o, ret_end, err);
 }
 
 static int kubernetes_log(struct engine *e, const char *block, const char *key,
@@ -314,36 +619,31 @@ static int kubernetes_log(struct engine *e, const char *block, const char *key,
                           void *buf, size_t size, struct engine_log *ret,
                           struct err *err)
 {
-    (void) e;
-    (void) block;
-    (void) gen;
-    (void) epoch;
-    (void) offset;
-    (void) buf;
-    (void) size;
-    (void) ret;
-    return err_set(err, ENOENT, "%s: no such log", key);
+    const struct kubernetes *k = (const struct kubernetes *) e;
+
+    (void) block;                      /* the attempt alone names the log */
+    return logread_log(k->dir, key, gen, epoch, offset, buf, size, ret, err);
 }
 
 static json_t *kubernetes_log_list(struct engine *e)
 {
-    (void) e;
-    return json_array();
+    return logread_list(((const struct kubernetes *) e)->dir);
 }
 
 static int kubernetes_log_drop(struct engine *e, uint64_t workload,
                                struct err *err)
 {
-    (void) e;
-    (void) workload;
-    (void) err;
-    return 0;
+    const struct kubernetes *k = (const struct kubernetes *) e;
+
+    return k->kept ? kept_drop(k->kept, workload, err)
+                   : logread_drop(k->dir, workload, err);
 }
 
 const struct engine_ops engine_kubernetes = {
     .name = "kubernetes",
     .grain = ENGINE_GRAIN_NODE,
     .observed = true,
+    .apart = true,
     .check = kubernetes_check,
     .open = kubernetes_open,
     .close = kubernetes_close,
@@ -351,9 +651,9 @@ const struct engine_ops engine_kubernetes = {
     .history = kubernetes_history,
     .get = kubernetes_get,
     .give = kubernetes_give,
-    .start = engine_no_start,
-    .stop = engine_no_stop,
-    .output = engine_no_output,
+    .start = kubernetes_start,
+    .stop = kubernetes_stop,
+    .output = kubernetes_output,
     .find = kubernetes_find,
     .log = kubernetes_log,
     .log_list = kubernetes_log_list,

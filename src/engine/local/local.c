@@ -455,8 +455,9 @@ static int read_devices(struct local *e, const char *text, struct err *err)
     return devices_parse(text, e->gated ? "gated" : "sim", &e->devices, err);
 }
 
-static int local_check(const json_t *conf, struct err *err)
+static int local_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     const char *devices = json_get_str(conf, "devices", "none");
     struct local e = { 0 };
     int rc = engine_conf_keys(conf, conf_keys, err);
