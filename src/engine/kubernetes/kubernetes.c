@@ -24,7 +24,7 @@
 
 /* kubernetes - a cluster, through its API.
  *
- * Its nodes and everybody's pods are listed and watched, and what the nodes have
+ * Its nodes and everybody's pods are listed and watched; what the nodes have
  * less what pods take is what is free.  Nodes are blocks (blocks.h), leases are
  * pods (pods.h), and each has a runner of its own; what its task prints comes
  * by the wire and is kept (engine/kept.h).  Of a pool that is observed nothing
@@ -68,8 +68,8 @@ struct kubernetes {
     struct pods *pods;
     struct rights *rights;
     struct kept *kept;
-    bool asked;                        /* the answer about rights is there ... */
-    char missing[400];                 /* ... and what it says; "": all well */
+    bool asked;                        /* the answer about rights is there, */
+    char missing[400];                 /* and what it says; "": all well */
 };
 
 static int kubernetes_check(const json_t *conf, struct err *err)
