@@ -679,11 +679,14 @@ void home_close(struct home *h)
 {
     if (!h)
         return;
-    for (struct conn *c = h->conns, *next; c; c = next) {
-        next = c->next;
+    while (h->conns) {
+        struct conn *c = h->conns;
+
         (void) flush(c);
-        if (!c->dead)
-            conn_free(c);
+        if (c->dead)
+            continue;
+        list_unlink(h->conns, c);
+        conn_free(c);
     }
     while (h->dead) {
         struct conn *c = h->dead;
