@@ -292,6 +292,8 @@ def test_user(tap, weir, labs, lab):
     tap.ok(have[:3] == ["0", "0", "0"] and
            have[-1].split()[1] == "0" * 16,
            "root without a capability, and no token", str(have))
+    weir.cli("tenant", "set", "default", "--add-member", "uid:4711",
+             check=True)
     other = weirtest.Client(weir.socket, uid=4711)
     r = other.submit({"weir": 1, "kind": "job", "name": "j", "cpus": 0.1,
                       "memory": "48Mi", "run": "id -u; id -g; pwd"})
@@ -320,7 +322,7 @@ def test_taken(tap, weir, labs, lab):
               "a place that a foreign pod took")
     until(lambda: weir.client.tasks(wid)[0]["state"] == "waiting" and
           "device" in weir.cli("why", wid).stdout, "it to wait")
-    tap.ok(True, weir.cli("why", wid).stdout.strip().splitlines()[-1])
+    tap.ok(True, weir.cli("why", wid).stdout.strip().splitlines()[0])
     for n in lab.cluster.nodes:
         lab.cluster.need("DELETE", f"{PODS}/f-{n.name}")
     tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
