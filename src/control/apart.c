@@ -92,8 +92,8 @@ bool apart_any(const struct control *c, const struct task *t)
 }
 
 /* One that was claimed is proof that all were here, and may be away for now;
- * the others still have to be told where the first one is.  They tend to come in
- * order, so the last one is looked at first.
+ * the others still have to be told where the first one is.  They tend to come
+ * in order, so the last one is looked at first.
  */
 bool apart_gathered(const struct control *c, const struct task *t)
 {

@@ -201,6 +201,7 @@ static void test_life(void)
     comes_here(&c, id, 0);
     ok(told(WIRE_WELCOME, id, 0) == 1 && told(WIRE_ORDER, id, 0) == 1,
        "it comes, and is ordered");
+    ok(!home.gated, "without a gate");
     says(&c, WIRE_CLAIM, id, 0, "");
     ok(told(WIRE_GRANT, id, 0) == 1 &&
        task_in(&c, id)->state == TASK_RUNNING, "claimed and granted");

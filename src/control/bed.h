@@ -37,6 +37,7 @@ static struct {
     struct wire_msg said[SAID_MAX];    /* without what they own; `block` is to
                                         * whom, `address` where ranks meet */
     unsigned nsaid;
+    bool gated;                        /* the last order had a gate */
     char alone[ALONE_MAX][RUNNER_NAME_SIZE];   /* those with one lease, here */
 } home;
 
@@ -98,6 +99,8 @@ int home_send(struct home *h, const char *block, const struct wire_msg *m,
         struct wire_msg *to = &home.said[home.nsaid++];
 
         *to = *m;
+        if (m->kind == WIRE_ORDER)
+            home.gated = json_object_get(m->task, "gate") != NULL;
         (void) snprintf(to->block, sizeof to->block, "%s", block);
         (void) snprintf(to->address, sizeof to->address, "%s",
                         json_get_str(m->task, "rendezvous", ""));

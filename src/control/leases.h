@@ -47,8 +47,8 @@ void leases_each(struct control *c, const char *block, leases_f *f,
 /* Is its runner here? */
 bool leases_here(const struct control *c, const struct lease *l);
 /* Messages to the runner of a block, or of the lease that the message is about
- * where it has one of its own.  One that is away settles when it says hello; anything
- * else is worth a line in the log.
+ * where it has one of its own.  One that is away settles when it says hello;
+ * anything else is worth a line in the log.
  */
 void leases_say(struct control *c, const char *block,
                 const struct wire_msg *m);
