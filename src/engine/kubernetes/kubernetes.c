@@ -8,6 +8,7 @@
 #include "engine/kept.h"
 #include "engine/kubernetes/blocks.h"
 #include "engine/kubernetes/name.h"
+#include "engine/kubernetes/observed.h"
 #include "engine/kubernetes/pods.h"
 #include "engine/kubernetes/podspec.h"
 #include "engine/kubernetes/rights.h"
@@ -26,7 +27,7 @@
 
 /* kubernetes - a cluster, through its API.
  *
- * Its nodes and everybody's pods are listed and watched, and what the nodes have
+ * Its nodes and everybody's pods are listed and watched; what the nodes have
  * less what pods take is what is free.  Nodes are blocks (blocks.h), leases are
  * pods (pods.h), and each has a runner of its own; what its task prints comes
  * by the wire and is kept (engine/kept.h).  Of a pool that is observed nothing
@@ -72,8 +73,8 @@ struct kubernetes {
     struct pods *pods;
     struct rights *rights;
     struct kept *kept;
-    bool asked;                        /* the answer about rights is there ... */
-    char missing[400];                 /* ... and what it says; "": all well */
+    bool asked;                        /* the answer about rights is there, */
+    char missing[400];                 /* and what it says; "": all well */
 };
 
 static int kubernetes_check(const json_t *conf, bool observe, struct err *err)
@@ -463,66 +464,6 @@ static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
     return 0;
 }
 
-/* ---- what there is ---- */
-
-/* More may be taken than there is: of a node that was made smaller. */
-static void put_pair(json_t *o, const char *name, uint64_t total,
-                     uint64_t taken)
-{
-    json_put(o, name, json_pack("{s:I,s:I}", "total", (json_int_t) total,
-                                "free", (json_int_t)
-                                (taken < total ? total - taken : 0)));
-}
-
-static json_t *node_json(const struct kube_node *n,
-                         const struct resources *taken, size_t pods)
-{
-    json_t *o = json_object(), *others = json_object();
-
-    json_put_str(o, "name", n->name);
-    put_pair(o, "cpus_milli", n->has.cpu_milli, taken->cpu_milli);
-    put_pair(o, "memory", n->has.memory, taken->memory);
-    put_pair(o, "devices", resources_count(&n->has, GPU),
-             resources_count(taken, GPU));
-    for (size_t i = 0; i < n->has.n; i++) {
-        const struct resource *r = &n->has.list[i];
-
-        if (strcmp(r->name, GPU) != 0)
-            put_pair(others, r->name, r->count,
-                     resources_count(taken, r->name));
-    }
-    if (json_object_size(others))
-        json_put(o, "others", others);
-    else
-        json_decref(others);
-    json_put_str(o, "model", n->product);
-    if (n->device_memory)
-        json_put_u64(o, "device_memory", n->device_memory);
-    json_put_str(o, "domain", n->domain);
-    json_put_str(o, "closed", n->closed);
-    json_put_u64(o, "pods", pods);
-    return o;
-}
-
-static json_t *observed(const struct kubernetes *k)
-{
-    json_t *o = json_object(), *nodes = json_array();
-    const struct resources *taken;
-    const struct kube_node *n;
-    struct inventory_sum sum;
-    size_t pos = 0, pods;
-
-    while ((n = inventory_next(k->inventory, &pos, &taken, &pods)))
-        (void) json_array_append_new(nodes, node_json(n, taken, pods));
-    inventory_total(k->inventory, &sum);
-    json_put(o, "nodes", nodes);
-    json_put_u64(o, "pods", sum.pods);
-    json_put_u64(o, "waiting", sum.waiting);
-    resources_clear(&sum.has);
-    resources_clear(&sum.taken);
-    return o;
-}
-
 static json_t *kubernetes_history(struct engine *e, enum engine_history what)
 {
     const struct kubernetes *k = (const struct kubernetes *) e;
@@ -545,7 +486,8 @@ static json_t *kubernetes_inventory(struct engine *e)
 {
     const struct kubernetes *k = (const struct kubernetes *) e;
 
-    return k->observe ? observed(k) : blocks_list(k->blocks);
+    return k->observe ? observed_json(k->inventory)
+                      : blocks_list(k->blocks);
 }
 
 /* ---- blocks and leases ---- */
