@@ -446,11 +446,8 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
     if ((r && r->own) || strcmp(name, CONTROL_BLOCK) == 0)
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
+    (void) observe;                    /* what that lacks, its state says */
     rc = engine_choose(engine, &ops, err);
-    if (rc == 0 && ops->observed && !ops->apart && !observe)
-        return err_set(err, EINVAL, "observe: nothing can be started on "
-                       "%s yet; a pool that is only looked at can be added "
-                       "(--observe)", engine);
     return rc < 0 ? rc : ops->check(conf, err);
 }
 
