@@ -257,6 +257,17 @@ static uint64_t ended(const json_t *object)
     return last;
 }
 
+/* When a deletion without grace was asked for; 0: it had some, or nothing is
+ * said.
+ */
+static uint64_t deleted(const json_t *object)
+{
+    const json_t *meta = json_object_get(object, "metadata");
+
+    return json_get_u64(meta, "deletionGracePeriodSeconds", 1) == 0
+           ? time_of(json_get_str(meta, "deletionTimestamp", "")) : 0;
+}
+
 /* ---- pods ---- */
 
 static void pod_tell(struct ledger *l, struct pod *p, enum stage to,
@@ -364,6 +375,9 @@ static int put_pod(struct ledger *l, const json_t *object, uint64_t now_ms,
         return 0;
     }
     keep_why(p, object);
+    if (*object_str(object, "metadata", "deletionTimestamp", NULL) &&
+        !deleted(object))
+        p->leaving = true;
     if (is_over && !l->seeing) {       /* of a list: long ago, perhaps */
         pod_tell(l, p, STAGE_GONE, 0, now_ms);
         return 0;
@@ -522,7 +536,8 @@ void ledger_drop(struct ledger *l, enum inventory_kind kind,
     id = pod_id(object);
     p = id ? map_get(l->pods, id) : NULL;
     if (p)
-        pod_gone(l, p, ended(object), now_ms);
+        pod_gone(l, p, ended(object) || p->leaving ? ended(object)
+                                                   : deleted(object), now_ms);
 }
 
 void ledger_list(struct ledger *l, enum inventory_kind kind, uint64_t now_ms)

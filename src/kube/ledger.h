@@ -12,10 +12,10 @@ struct err;
  *
  * Fed with Node and Pod objects as they come, like the inventory, with the time
  * at which they came.  What happened when is as the API says where it says so:
- * when a pod was made, bound and its containers ended, when a node was made and
- * became ready; else it is when it was heard of.  All in whole seconds.  As word
- * of something comes after it, the ledger stays LEDGER_LAG_S behind; what is
- * heard of even later counts from there on.
+ * when a pod was made, bound, deleted without grace and its containers ended,
+ * when a node was made and became ready; else it is when it was heard of.  All in
+ * whole seconds.  As word of something comes after it, the ledger stays
+ * LEDGER_LAG_S behind; what is heard of even later counts from there on.
  *
  * What it adds up is in rows (kube/tally.h has their form), each without a gap
  * in it and within one LEDGER_ROW_S of the clock.  A row has `waits` as well,

@@ -67,7 +67,7 @@ struct pod {
     struct place *place;
     uint64_t fitted_s;                 /* its shape's when it began to wait */
     enum stage told, is;
-    bool gated, gone;
+    bool gated, gone, leaving;         /* leaving: deleted, with some grace */
 };
 
 /* Of a pod, or of the node `name`. */

@@ -346,6 +346,34 @@ static void test_late(void)
     ledger_free(l);
 }
 
+/* Without grace the API says when; with some it was held until it is gone. */
+static void test_deleted(bool grace)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *o, *rows;
+    struct ledger *l = begun(nodes);
+    struct job a = { "a", "x", "n1", NULL, 8, 1, T0, T0, 0 };
+    struct sums d = { 0 }, u = { 0 };
+
+    tell_pod(l, &a, BOUND, T0);
+    o = pod(&a, BOUND);
+    json_put(json_object_get(o, "metadata"), "deletionTimestamp",
+             stamp(T0 + 10));
+    json_put_u64(json_object_get(o, "metadata"), "deletionGracePeriodSeconds",
+                 grace ? 30 : 0);
+    tell(l, INVENTORY_POD, json_incref(o), T0 + 13);
+    json_put_u64(json_object_get(o, "metadata"), "deletionGracePeriodSeconds",
+                 0);
+    ledger_drop(l, INVENTORY_POD, o, (T0 + 15) * UINT64_C(1000));
+    rows = ledger_take(l, true, (T0 + 100) * UINT64_C(1000));
+    add_rows(rows, &d, &u);
+    ok(is(&d, grace ? 8 * 15 : 8 * 10, 0, 0, grace ? 8 * 85 : 8 * 90),
+       "deleted %s grace", grace ? "with" : "without");
+    json_decref(o);
+    json_decref(rows);
+    json_decref(nodes);
+    ledger_free(l);
+}
+
 /* With gates it is no demand, and waits from when it has none. */
 static void test_gates(void)
 {
@@ -601,6 +629,8 @@ int main(void)
     test_gap();
     test_late();
     test_gates();
+    test_deleted(false);
+    test_deleted(true);
     for (uint64_t k = 1; k <= 12; k++)
         test_random(k);
     return tap_done();
