@@ -38,6 +38,8 @@ static struct {
                                         * whom, `address` where ranks meet */
     unsigned nsaid;
     bool gated;                        /* the last order had a gate */
+    int stop_signal;                   /* ... and how it is to end there */
+    uint64_t stop_grace_ms;
     char alone[ALONE_MAX][RUNNER_NAME_SIZE];   /* those with one lease, here */
 } home;
 
@@ -82,6 +84,15 @@ bool home_connected(const struct home *h, const char *block)
     return home.here && strcmp(block, CONTROL_BLOCK) == 0;
 }
 
+static void note_order(const json_t *task)
+{
+    const json_t *stop = json_object_get(task, "stop");
+
+    home.gated = json_object_get(task, "gate") != NULL;
+    home.stop_signal = (int) json_get_u64(stop, "signal", 0);
+    home.stop_grace_ms = json_get_u64(stop, "grace_ms", 0);
+}
+
 int home_send(struct home *h, const char *block, const struct wire_msg *m,
               struct err *err)
 {
@@ -100,7 +111,7 @@ int home_send(struct home *h, const char *block, const struct wire_msg *m,
 
         *to = *m;
         if (m->kind == WIRE_ORDER)
-            home.gated = json_object_get(m->task, "gate") != NULL;
+            note_order(m->task);
         (void) snprintf(to->block, sizeof to->block, "%s", block);
         (void) snprintf(to->address, sizeof to->address, "%s",
                         json_get_str(m->task, "rendezvous", ""));

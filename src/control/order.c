@@ -118,6 +118,24 @@ static void put_nodes(json_t *o, const struct control *c,
         json_put_str(o, "nodes", nodes == NODES_ACTIVE ? "active" : "leased");
 }
 
+/* A lease that is apart may be told to end by others than home, as in a pod that
+ * somebody deletes: by the same contract.
+ */
+static void put_stop(json_t *o, const struct control *c,
+                     const struct order_of *f)
+{
+    const struct spec_task *s = f->task->spec;
+    json_t *stop;
+
+    if (!apart_pool(c, f->block->id))
+        return;
+    stop = json_object();
+    json_put_u64(stop, "signal", (uint64_t) s->stop_signal);
+    json_put_u64(stop, "grace_ms", s->stop_grace_ms);
+    json_put_str(stop, "command", s->stop_command);
+    json_put(o, "stop", stop);
+}
+
 json_t *order_json(const struct control *c, const struct order_of *f)
 {
     const struct task *t = f->task;
@@ -143,6 +161,7 @@ json_t *order_json(const struct control *c, const struct order_of *f)
     json_put_u64(o, "rank", f->rank);
     put_devices(o, c, f);
     put_nodes(o, c, f);
+    put_stop(o, c, f);
     if (f->ranks > 1)
         put_rendezvous(o, f);
     json_put_u64(o, "log_bytes", c->conf->log_bytes);
