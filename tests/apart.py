@@ -7,6 +7,7 @@ import os
 import random
 import time
 
+import failures
 import weirtest
 from journal import Journal
 from weirtest import Weir, until
@@ -329,6 +330,31 @@ def killed(tap, rounds):
         whole(tap, weir, "kills")
 
 
+def full(tap, times=6):
+    """The disk is full now and then: the world is loaded again, and every
+    runner settles with it.
+    """
+    rng = random.Random(5)
+    with Weir(devices="none") as weir:
+        mark = os.path.join(weir.folder, "full")
+        failures.preload(weir, failures.FULL, WEIR_TEST_FULL=mark)
+        weir.start()
+        pool(weir, lies=";slow=40;evicted=9")
+        ids = [pipeline(weir) for _ in range(3)]
+        for _ in range(times):
+            time.sleep(rng.random() * 0.3)
+            failures.open_gate(mark)
+            tap.equal(weir.client.submit(failures.QUICK).status, 507,
+                      "the disk is full")
+            os.unlink(mark)
+            weir.wait_ready()
+        ends = [weir.client.wait(w)["outcome"] for w in ids]
+        tap.equal(ends, ["succeeded"] * 3, f"the disk was full {times} times")
+        tap.none([k for k, n in starts(weir).items() if n > 1],
+                 "and no generation was claimed twice")
+        whole(tap, weir, "full")
+
+
 def stopped_and_killed(tap):
     """Told to stop, and killed before the runner heard of it."""
     with Weir(devices="none") as weir:
@@ -347,7 +373,7 @@ def stopped_and_killed(tap):
 
 def run(tap):
     for part in (staged, aborted, never_came, torn, causes, final, lied_to,
-                 able, stopped_and_killed):
+                 able, full, stopped_and_killed):
         part(tap)
     killed(tap, int(os.environ.get("WEIR_TEST_KILLS", "8")))
 

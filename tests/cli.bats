@@ -43,9 +43,13 @@ o = json.load(sys.stdin)
 print(eval(sys.argv[1]))' "$1"
 }
 
-up() {
-    "$WEIR" up --devices sim:4xH100-80GB "$@" >"$T/up.log" 2>&1 3>&- &
+start_up() {
+    "$WEIR" up "$@" >"$T/up.log" 2>&1 3>&- &
     UP=$!
+}
+
+up() {
+    start_up --devices sim:4xH100-80GB "$@"
     until_ok "$WEIR" pool show local || { cat "$T/up.log"; return 1; }
 }
 
@@ -232,6 +236,28 @@ sleeper() {
     [[ "$output" == "weir "[0-9]* ]]
     [ "$("$WEIR" --version)" = "${lines[0]}" ]
     "$WEIR" version -o json | json 'o["version"]'
+}
+
+@test "ready says whether the control plane takes work" {
+    run -6 "$WEIR" ready
+    run -6 "$WEIR" ready --live
+    up
+    run -0 "$WEIR" ready
+    [ "$output" = ok ]
+    run -0 "$WEIR" ready --live
+}
+
+@test "a machine that is no pool runs nothing" {
+    start_up --engine none
+    until_ok "$WEIR" ready
+    [ "$("$WEIR" pool ls -o json | json 'len(o["items"])')" = 0 ]
+    "$WEIR" run --detach -- true
+    run -0 "$WEIR" why w1
+    [[ "$output" == *"No node has joined yet"* ]]
+    [ ! -e "$T/s/engine/runner.lock" ]
+    run -0 "$WEIR" pool add other --engine fake --conf devices=fake:1xH100-80GB
+    ended() { "$WEIR" ps -a | grep -q succeeded; }
+    until_ok ended
 }
 
 # ---- running things ----
@@ -729,7 +755,8 @@ END
 
 @test "reserve: nodes for nobody, until they are let go again" {
     up
-    node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]')
+    there() { node=$("$WEIR" pool show local -o json | json 'o["nodes"][0]["name"]'); }
+    until_ok there
     run -2 "$WEIR" reserve set repair --nodes "$node"
     run -2 "$WEIR" reserve set repair --nodes "$node" --to soon
     run -2 "$WEIR" reserve set repair --nodes "$node" --from 3h --to 2h

@@ -155,6 +155,8 @@ def disk_full_on(tap, weir):
     tap.equal(ready.status, 503, "disk full: readyz says 503")
     tap.equal(weir.client.get("/healthz").status, 200,
               "disk full: healthz stays 200")
+    tap.equal([weir.cli("ready", *a).returncode for a in ([], ["--live"])],
+              [7, 0], "disk full: weir ready says the same to probes")
     tap.equal(weir.client.get(f"/v1/workloads/{before}").status, 200,
               "disk full: reading goes on")
     cli = weir.cli("run", "--detach", "--cpus", "0.01", "--", "true")

@@ -81,6 +81,9 @@ const char *call_arg(const struct call *c, const char *name);   /* NULL */
 uint64_t call_count(const struct call *c, const char *name, uint64_t fallback);
 bool call_flag(const struct call *c, const char *name);
 
+/* The argument `since`: so long ago, or a date; 0 without.  false: answered. */
+bool call_since(struct call *c, uint64_t *ret_ms);
+
 /* Answers.  One in JSON is sent when what it shows is durable. */
 void reply_json(struct call *c, unsigned status, json_t *body);  /* taken */
 /* A list, or a page of it: `next`, which may be NULL, leads on.  Both taken. */

@@ -141,8 +141,7 @@ static void take_tenants(struct bill *b)
     map_free(b->tenants);
 }
 
-/* "7d" ago, or a date; false: answered. */
-static bool read_since(struct call *c, uint64_t *ret)
+bool call_since(struct call *c, uint64_t *ret)
 {
     const char *s = call_arg(c, "since");
     uint64_t ms;
@@ -206,7 +205,7 @@ void get_cost(struct call *c)
     bool by_workload = by && strcmp(by, "workload") == 0;
     uint64_t since_ms;
 
-    if (!read_since(c, &since_ms))
+    if (!call_since(c, &since_ms))
         return;
     if (call_arg(c, "tenant") && !call_tenant(c, call_arg(c, "tenant")))
         return;

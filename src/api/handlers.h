@@ -40,6 +40,7 @@ void delete_pool(struct call *c);
 void post_pool_drain(struct call *c);
 void post_pool_undrain(struct call *c);
 void get_waste(struct call *c);
+void get_pool_waste(struct call *c);
 void post_drain(struct call *c);
 void post_undrain(struct call *c);
 

@@ -284,6 +284,56 @@ static void add_parts(const struct world *w, struct buf *b)
     }
 }
 
+static void add_seen(struct buf *b, const char *pool, const json_t *total)
+{
+    static const char *const kinds[] = { "used", "waste", "idle_frag",
+                                         "idle_nodemand" };
+    const char *model;
+    json_t *m;
+
+    json_object_foreach(json_object_get(total, "models"), model, m) {
+        for (size_t k = 0; k < array_size(kinds); k++) {
+            (void) buf_str(b, "weir_observed_device_seconds_total{pool=\"");
+            add_label(b, pool);
+            (void) buf_str(b, "\",model=\"");
+            add_label(b, model);
+            (void) buf_printf(b, "\",kind=\"%s\"} %.0f\n", kinds[k],
+                              json_get_number(m, kinds[k]));
+        }
+    }
+}
+
+/* Of pools that are looked at only: those of others are not in our meter. */
+static void add_observed(const struct call *c, struct buf *b)
+{
+    const struct world *w = api_world(c->api);
+    autojson json_t *totals = json_object();
+    const struct pool *p;
+    const char *pool;
+    size_t pos = 0;
+    json_t *total;
+
+    while ((p = world_next_pool(w, &pos))) {
+        total = c->api->ops->pool_totals(p->name, c->api->arg);
+        if (total)
+            json_put(totals, p->name, total);
+    }
+    if (json_object_size(totals) == 0)
+        return;
+    add_family(b, "weir_observed_device_seconds_total", "counter",
+               "Device-time of pools that are looked at only, by what it was, "
+               "as far as this control plane has seen it");
+    json_object_foreach(totals, pool, total)
+        add_seen(b, pool, total);
+    add_family(b, "weir_observed_seconds_total", "counter",
+               "Time for which such a pool was seen");
+    json_object_foreach(totals, pool, total) {
+        (void) buf_str(b, "weir_observed_seconds_total{pool=\"");
+        add_label(b, pool);
+        (void) buf_printf(b, "\"} %.0f\n", json_get_number(total, "seen"));
+    }
+}
+
 static void add_tenant_value(struct buf *b, const char *name,
                              const struct tenant *t, double value)
 {
@@ -422,6 +472,7 @@ void get_metrics(struct call *c)
     add_health(api_world(c->api), &b);
     add_tasks(api_world(c->api), &b);
     add_meter(c, &b);
+    add_observed(c, &b);
     add_tenants(c, &b);
     add_prediction(api_world(c->api), &b);
     add_store(c, &b);

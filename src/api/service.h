@@ -87,6 +87,16 @@ struct service_ops {
      * caller owns.  NULL: it is not, or its engine sees nothing.
      */
     json_t *(*pool_seen)(const char *name, void *arg);
+    /* What stood idle there of late, as in an event pool.seen, oldest first: what
+     * is not in the store yet, and what goes on (`going`); caller owns the array.  With
+     * `jobs` also of each pod that goes on.
+     */
+    json_t *(*pool_rows)(const char *name, bool jobs, void *arg);
+    /* The same since this control plane began, added up: {seen, models: {MODEL:
+     * {used, waste, idle_frag, idle_nodemand}}}, in seconds; caller owns.
+     * NULL: nothing.
+     */
+    json_t *(*pool_totals)(const char *name, void *arg);
 };
 
 /* The backup of a service that has a store: 0 when it is under way and `done`

@@ -285,6 +285,21 @@ static json_t *serve_pool_seen(const char *name, void *arg)
     return NULL;
 }
 
+static json_t *serve_pool_rows(const char *name, bool jobs, void *arg)
+{
+    (void) name;
+    (void) jobs;
+    (void) arg;
+    return json_array();
+}
+
+static json_t *serve_pool_totals(const char *name, void *arg)
+{
+    (void) name;
+    (void) arg;
+    return NULL;
+}
+
 static bool serve_single_user(void *arg)
 {
     return ((struct test_service *) arg)->single;
@@ -297,7 +312,8 @@ struct service test_service_get(struct test_service *t)
         .log = serve_log, .backup = serve_backup, .trouble = serve_trouble,
         .stat = serve_stat, .single_user = serve_single_user,
         .pool_check = serve_pool_check, .pool = serve_pool,
-        .pool_seen = serve_pool_seen,
+        .pool_seen = serve_pool_seen, .pool_rows = serve_pool_rows,
+        .pool_totals = serve_pool_totals,
         .telemetry = serve_telemetry, .strays = serve_strays, .use = serve_use,
     };
 

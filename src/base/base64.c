@@ -71,8 +71,8 @@ char *base64_encode(const void *p, size_t len)
 
         *at++ = alphabet[bits >> 18];
         *at++ = alphabet[bits >> 12 & 63];
-        *at++ = have > 1 ? alphabet[bits >> 6 & 63] : '=';
-        *at++ = have > 2 ? alphabet[bits & 63] : '=';
+        *at++ = (char) (have > 1 ? alphabet[bits >> 6 & 63] : '=');
+        *at++ = (char) (have > 2 ? alphabet[bits & 63] : '=');
     }
     *at = '\0';
     return out;

@@ -206,6 +206,44 @@ const struct verb verb_schema = {
     .run = run_schema,
 };
 
+/* ---- ready ---- */
+
+struct ready_opts {
+    bool live;
+};
+
+static const struct opt ready_opts[] = {
+    { "live", 0, NULL, "only whether it answers, also while it refuses writes",
+      OPT_FLAG, offsetof(struct ready_opts, live) },
+    { .kind = OPT_END },
+};
+
+static int run_ready(struct cli *c, const void *opts)
+{
+    const struct ready_opts *o = opts;
+    autojson json_t *j = NULL;
+    int rc = call_json(c, "GET", o->live ? "/healthz" : "/readyz", NULL, NULL);
+
+    if (rc != 0)
+        return rc;
+    j = json_object();
+    json_put_bool(j, "ready", true);
+    return print_done(c, j, "ok");
+}
+
+const struct verb verb_ready = {
+    .name = "ready",
+    .summary = "say whether the control plane takes work",
+    .usage = "[--live]",
+    .about = "For probes: the exit status is 0 when it does, 6 when nobody "
+             "answers and 7\nwhile it refuses writes, as with a full disk.",
+    .examples = "weir ready\n"
+                "weir ready --live",
+    .opts = ready_opts,
+    .size = sizeof(struct ready_opts),
+    .run = run_ready,
+};
+
 /* ---- version ---- */
 
 /* Ours, and the server's when there is one. */

@@ -101,7 +101,8 @@ const struct verb verb_pool_add = {
              "once, and again\nafter a restart; whether it can be reached "
              "shows in 'weir pool ls'.",
     .examples = "weir pool add gpus --engine kubernetes --kubeconfig "
-                "~/.kube/config\n"
+                "~/.kube/config \\\n"
+                "    --conf image=registry.example.org/weir:1\n"
                 "weir pool add test --engine fake --conf "
                 "devices=fake:4xH100-80GB",
     .opts = add_opts,

@@ -59,8 +59,8 @@ static const struct opt up_opts[] = {
       OPT_FLAG, AT(check) },
     { "runner", 0, "PATH", "the weir-runner program (beside this one)",
       OPT_TEXT, AT(runner) },
-    { "engine", 0, "NAME", "local, or fake for tests (local)", OPT_TEXT,
-      AT(engine) },
+    { "engine", 0, "NAME", "local; none: this machine is no pool; fake for "
+      "tests (local)", OPT_TEXT, AT(engine) },
     { .kind = OPT_END },
 };
 #undef AT

@@ -64,10 +64,23 @@ static void runner_of(const struct control *c, const struct lease *l,
     apart_runner(c, l->block->id, &k, l->gen, apart_epoch(c, l), ret);
 }
 
+static bool any_pool(const struct control *c)
+{
+    const struct reached *r;
+    size_t pos = 0;
+
+    while ((r = map_next(c->pools, &pos, NULL)))
+        if (r->ops && r->ops->apart)
+            return true;
+    return false;
+}
+
 bool apart_any(const struct control *c, const struct task *t)
 {
     const struct block *last = NULL;
 
+    if (!any_pool(c))
+        return false;
     for (uint32_t i = 0; i < t->ranks; i++) {
         if (t->leases[i].block == last)
             continue;
@@ -79,7 +92,8 @@ bool apart_any(const struct control *c, const struct task *t)
 }
 
 /* One that was claimed is proof that all were here, and may be away for now;
- * the others still have to be told where the first one is.
+ * the others still have to be told where the first one is.  They tend to come
+ * in order, so the last one is looked at first.
  */
 bool apart_gathered(const struct control *c, const struct task *t)
 {
@@ -87,7 +101,7 @@ bool apart_gathered(const struct control *c, const struct task *t)
 
     for (uint32_t i = 0; i < t->ranks; i++)
         begun = begun || t->leases[i].claimed_ms != 0;
-    for (uint32_t i = 0; i < t->ranks && !(begun && i > 0); i++)
+    for (uint32_t i = begun ? 1 : t->ranks; i-- > 0;)
         if (!leases_over(&t->leases[i]) && !leases_here(c, &t->leases[i]))
             return false;
     return true;

@@ -34,8 +34,9 @@ static struct {
     unsigned ntold;
 } stub;
 
-static int stub_check(const json_t *words, struct err *err)
+static int stub_check(const json_t *words, bool observe, struct err *err)
 {
+    (void) observe;
     (void) words;
     (void) err;
     return 0;
@@ -152,10 +153,18 @@ static int stub_log_drop(struct engine *e, uint64_t workload, struct err *err)
     return 0;
 }
 
+static json_t *stub_history(struct engine *e, enum engine_history what)
+{
+    (void) e;
+    (void) what;
+    return NULL;
+}
+
 static const struct engine_ops stub_ops = {
     .name = "stub", .grain = ENGINE_GRAIN_NODE, .apart = true,
     .check = stub_check, .open = stub_open, .close = stub_close,
-    .inventory = stub_inventory, .get = stub_get, .give = stub_stop,
+    .inventory = stub_inventory, .history = stub_history,
+    .get = stub_get, .give = stub_stop,
     .start = stub_start, .stop = stub_stop, .output = stub_output,
     .tell = stub_tell,
     .find = stub_find, .log = stub_log, .log_list = stub_log_list,
@@ -195,7 +204,7 @@ int engine_conf_keys(const json_t *words, const char *const *known,
                      struct err *err)
 {
     (void) known;
-    return stub_check(words, err);
+    return stub_check(words, false, err);
 }
 
 int engine_no_start(struct engine *e, const struct engine_lease *l,
@@ -219,4 +228,9 @@ int engine_no_tell(struct engine *e, const char *uid,
                    const struct engine_word *w, struct err *err)
 {
     return stub_tell(e, uid, w, err);
+}
+
+json_t *engine_no_history(struct engine *e, enum engine_history what)
+{
+    return stub_history(e, what);
 }

@@ -201,6 +201,12 @@ static void test_life(void)
     comes_here(&c, id, 0);
     ok(told(WIRE_WELCOME, id, 0) == 1 && told(WIRE_ORDER, id, 0) == 1,
        "it comes, and is ordered");
+    ok(!home.gated, "without a gate");
+    ok(home.stop_signal == task_in(&c, id)->spec->stop_signal &&
+       home.stop_signal > 0 &&
+       home.stop_grace_ms == task_in(&c, id)->spec->stop_grace_ms,
+       "with how it is to end when it is told to there: signal %d, %u ms",
+       home.stop_signal, (unsigned) home.stop_grace_ms);
     says(&c, WIRE_CLAIM, id, 0, "");
     ok(told(WIRE_GRANT, id, 0) == 1 &&
        task_in(&c, id)->state == TASK_RUNNING, "claimed and granted");

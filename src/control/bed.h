@@ -37,6 +37,9 @@ static struct {
     struct wire_msg said[SAID_MAX];    /* without what they own; `block` is to
                                         * whom, `address` where ranks meet */
     unsigned nsaid;
+    bool gated;                        /* the last order had a gate */
+    int stop_signal;                   /* ... and how it is to end there */
+    uint64_t stop_grace_ms;
     char alone[ALONE_MAX][RUNNER_NAME_SIZE];   /* those with one lease, here */
 } home;
 
@@ -81,6 +84,15 @@ bool home_connected(const struct home *h, const char *block)
     return home.here && strcmp(block, CONTROL_BLOCK) == 0;
 }
 
+static void note_order(const json_t *task)
+{
+    const json_t *stop = json_object_get(task, "stop");
+
+    home.gated = json_object_get(task, "gate") != NULL;
+    home.stop_signal = (int) json_get_u64(stop, "signal", 0);
+    home.stop_grace_ms = json_get_u64(stop, "grace_ms", 0);
+}
+
 int home_send(struct home *h, const char *block, const struct wire_msg *m,
               struct err *err)
 {
@@ -98,6 +110,8 @@ int home_send(struct home *h, const char *block, const struct wire_msg *m,
         struct wire_msg *to = &home.said[home.nsaid++];
 
         *to = *m;
+        if (m->kind == WIRE_ORDER)
+            note_order(m->task);
         (void) snprintf(to->block, sizeof to->block, "%s", block);
         (void) snprintf(to->address, sizeof to->address, "%s",
                         json_get_str(m->task, "rendezvous", ""));
@@ -169,6 +183,7 @@ static inline void open_control(struct control *c)
 
 static inline void close_control(struct control *c)
 {
+    observe_close(c);
     journal_close(c);
     watch_remove(c->silent);
     (void) map_del(c->pools, own.name);

@@ -246,6 +246,7 @@ static void on_signal(int sig, void *arg)
     if (!nothing_runs(c))
         log_say(LOG_INFO, "what runs goes on under its runner; "
                 "'weir up' finds it again", NULL);
+    observe_stop(c);
     c->draining = true;
     c->leaving_ms = control_now(c);
     api_drain(c->api);
@@ -254,6 +255,7 @@ static void on_signal(int sig, void *arg)
 
 static void control_close(struct control *c)
 {
+    observe_close(c);
     journal_close(c);
     retention_stop(c);
     watch_remove(c->leave);
@@ -318,6 +320,7 @@ int control_run(const struct control_conf *conf, struct err *err)
         log_say(LOG_INFO, "ready", "socket", conf->socket, "state",
                 conf->state_dir, "devices", conf->devices, NULL);
         retention_start(&c);
+        observe_start(&c);
         rc = loop_run(c.loop, err);
         if (rc == 0 && c.rc < 0) {
             rc = c.rc;

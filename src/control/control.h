@@ -14,11 +14,13 @@ struct err;
  * way in the same batch; replies and orders to runners leave only once the
  * batch is durable.
  */
+#define CONTROL_NO_ENGINE "none"       /* this machine is no pool */
+
 struct control_conf {
     const char *state_dir;             /* made when it is not there, mode 0700 */
     const char *socket;                /* of the API */
     const char *pool;                  /* name of the local pool: "local" */
-    const char *engine;                /* "local" or "fake" */
+    const char *engine;                /* "local", "fake" or CONTROL_NO_ENGINE */
     const char *devices;               /* "none", "auto", "sim:4xH100-80GB" */
     const char *gpud;                  /* socket of weir-gpud; NULL: see engine.h */
     const char *const *labels;         /* "key=value", of this machine */

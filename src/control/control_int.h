@@ -108,6 +108,9 @@ struct control {
     struct watch *aging;               /* staged.c */
     struct watch *moving;              /* moving.c */
     struct watch *idling;              /* idle.c */
+    struct watch *observing;           /* observe.c */
+    json_t *rows, *totals;             /* ... and what is not durable yet, and
+                                          sums by pool since the start */
     json_t *telemetry;                 /* telemetry.c; block id -> {at, devices} */
     json_t *strays;                    /* stray.c; block id -> {what: evidence} */
     struct watch *trim, *sweep;        /* retention.c */
@@ -116,7 +119,7 @@ struct control {
     uint64_t wall_base, mono_base;     /* control_now counts from here */
     uint64_t started_ms, leaving_ms;
     char trouble[512];                 /* why writes are refused; "" when all is well */
-    bool draining;
+    bool draining, closing;
     int rc;                            /* why the loop was stopped; 0: asked to */
     struct err err;
     int lock;
@@ -214,6 +217,17 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
                 bool observe, struct err *err, void *arg);
 json_t *pools_seen(const char *name, void *arg);
 bool pools_find(const char *name, struct service_pool *ret, void *arg);
+
+/* observe.c: what stood idle in pools that are observed, into the journal. */
+void observe_start(struct control *c);
+/* The last word of all: they are journalled, and nothing is looked at after. */
+void observe_stop(struct control *c);
+/* The engine of this pool is about to be closed. */
+void observe_leave(struct control *c, struct reached *r);
+void observe_close(struct control *c); /* before the journal is */
+/* Rows that the store may not have yet, the one under way last. */
+json_t *observe_rows(const char *pool, bool going, void *arg);
+json_t *observe_totals(const char *pool, void *arg);
 
 /* order.c: one rank of an attempt, or of one that is staged. */
 struct order_of {

@@ -12,9 +12,9 @@
 
 /* What this state folder is to what is not in it.
  *
- * STATE/runners.key is made once.  The tokens of runners follow from it and from
- * their names, so none has to be kept anywhere; and so does the name by which
- * this control plane knows what it made elsewhere.
+ * STATE/runners.key is made once.  The tokens of runners follow from it and
+ * from their names, so none has to be kept anywhere; and so does the name by
+ * which this control plane knows what it made elsewhere.
  */
 static void print_hex(const unsigned char *bytes, size_t n, char *ret)
 {

@@ -47,8 +47,8 @@ void leases_each(struct control *c, const char *block, leases_f *f,
 /* Is its runner here? */
 bool leases_here(const struct control *c, const struct lease *l);
 /* Messages to the runner of a block, or of the lease that the message is about
- * where it has one of its own.  One that is away settles when it says hello; anything
- * else is worth a line in the log.
+ * where it has one of its own.  One that is away settles when it says hello;
+ * anything else is worth a line in the log.
  */
 void leases_say(struct control *c, const char *block,
                 const struct wire_msg *m);
@@ -120,7 +120,7 @@ void settle_told(struct control *c, const char *block,
                  const struct wire_lease *w);
 /* What follows from a hello for a lease of the world's. */
 void settle_lease(struct control *c, struct lease *l, const void *hello);
-void settle_message(const char *block, const struct wire_msg *m, void *arg);
+void settle_message(const char *name, const struct wire_msg *m, void *arg);
 
 /* blocks.c */
 bool blocks_admit(const char *block, const char *token, void *arg);

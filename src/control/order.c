@@ -1,4 +1,4 @@
-#include "control/control_int.h"
+#include "control/apart.h"
 
 #include "base/json.h"
 #include "plan/policy.h"
@@ -50,14 +50,16 @@ static json_t *uuids_json(const struct order_of *f)
 }
 
 /* Real devices have a gate in front of them, and whatever is on a block that
- * stages.  A share of a device is a share of its memory.
+ * stages; but none where a lease is apart, which has its devices to itself.  A
+ * share of a device is a share of its memory.
  */
 static void put_gate(json_t *o, const struct control *c,
                      const struct order_of *f, const struct device *d)
 {
     json_t *gate, *uuids;
 
-    if ((d->simulated || f->block->simulated) && !f->block->stages)
+    if (((d->simulated || f->block->simulated) && !f->block->stages) ||
+        apart_pool(c, f->block->id))
         return;
     gate = json_object();
     if (f->staged)
@@ -104,13 +106,34 @@ static void put_rendezvous(json_t *o, const struct order_of *f)
     json_put_str(o, "rendezvous", text);
 }
 
-/* Of tasks that have no device, too. */
-static void put_nodes(json_t *o, const struct control *c)
+/* Of tasks that have no device, too.  Whoever gives a lease that is apart its
+ * devices sees to what it can open.
+ */
+static void put_nodes(json_t *o, const struct control *c,
+                      const struct order_of *f)
 {
     enum policy_nodes nodes = world_policy(c->world)->nodes;
 
-    if (nodes != NODES_OPEN)
+    if (nodes != NODES_OPEN && !apart_pool(c, f->block->id))
         json_put_str(o, "nodes", nodes == NODES_ACTIVE ? "active" : "leased");
+}
+
+/* A lease that is apart may be told to end by others than home, as in a pod that
+ * somebody deletes: by the same contract.
+ */
+static void put_stop(json_t *o, const struct control *c,
+                     const struct order_of *f)
+{
+    const struct spec_task *s = f->task->spec;
+    json_t *stop;
+
+    if (!apart_pool(c, f->block->id))
+        return;
+    stop = json_object();
+    json_put_u64(stop, "signal", (uint64_t) s->stop_signal);
+    json_put_u64(stop, "grace_ms", s->stop_grace_ms);
+    json_put_str(stop, "command", s->stop_command);
+    json_put(o, "stop", stop);
 }
 
 json_t *order_json(const struct control *c, const struct order_of *f)
@@ -137,7 +160,8 @@ json_t *order_json(const struct control *c, const struct order_of *f)
     json_put_u64(o, "ranks", f->ranks);
     json_put_u64(o, "rank", f->rank);
     put_devices(o, c, f);
-    put_nodes(o, c);
+    put_nodes(o, c, f);
+    put_stop(o, c, f);
     if (f->ranks > 1)
         put_rendezvous(o, f);
     json_put_u64(o, "log_bytes", c->conf->log_bytes);

@@ -196,6 +196,7 @@ static int engine_start(struct reached *r, struct err *err)
 
 static void engine_stop(struct reached *r)
 {
+    observe_leave(r->c, r);
     if (r->engine)
         r->ops->close(take(r->engine));
     guests_forget(r->c, r);
@@ -282,7 +283,7 @@ static void pool_start(struct control *c, const struct pool *p)
     r->observe = p->observe;
     rc = engine_choose(p->engine, &r->ops, &err);
     if (rc == 0)
-        rc = r->ops->check(r->conf, &err);
+        rc = r->ops->check(r->conf, r->observe, &err);
     if (rc == 0)
         rc = engine_start(r, &err);
     if (rc < 0) {
@@ -379,7 +380,8 @@ void pools_begin(struct control *c)
 
 int pools_open(struct control *c, struct err *err)
 {
-    int rc = own_open(c, err);
+    int rc = strcmp(c->conf->engine, CONTROL_NO_ENGINE) == 0
+             ? 0 : own_open(c, err);
 
     if (rc == 0)
         pools_begin(c);
@@ -456,11 +458,7 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
     rc = engine_choose(engine, &ops, err);
-    if (rc == 0 && ops->observed && !ops->apart && !observe)
-        return err_set(err, EINVAL, "observe: nothing can be started on "
-                       "%s yet; a pool that is only looked at can be added "
-                       "(--observe)", engine);
-    return rc < 0 ? rc : ops->check(conf, err);
+    return rc < 0 ? rc : ops->check(conf, observe, err);
 }
 
 json_t *pools_seen(const char *name, void *arg)

@@ -65,7 +65,8 @@ static void test_add(void)
     ok(pools_check("local", "fake", good, false, &err, &c) == -EEXIST, "%s",
        err.text);
     ok(pools_check("side", "kubernetes", none, false, &err, &c) == -EINVAL &&
-       strstr(err.text, "observe"), "%s", err.text);
+       strstr(err.text, "image") && strstr(err.text, "--observe"), "%s",
+       err.text);
     ok(pools_check("side", "kubernetes", none, true, &err, &c) == 0,
        "but it can be looked at");
     ok(pools_check("side", "moon", good, false, &err, &c) == -EINVAL, "%s", err.text);

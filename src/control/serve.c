@@ -256,4 +256,6 @@ const struct service_ops control_service = {
     .pool_check = pools_check,
     .pool = pools_find,
     .pool_seen = pools_seen,
+    .pool_rows = observe_rows,
+    .pool_totals = observe_totals,
 };

@@ -551,6 +551,7 @@ static const apply_f applies[EVENT_TYPE_COUNT] = {
     [EVENT_POOL_REMOVED] = apply_pool_removed,
     [EVENT_POOL_DRAINED] = apply_pool_drain,
     [EVENT_POOL_UNDRAINED] = apply_pool_drain,
+    [EVENT_POOL_SEEN] = apply_nothing,
     [EVENT_NODE_DRAINED] = apply_drain,
     [EVENT_NODE_UNDRAINED] = apply_drain,
     [EVENT_DEVICE_DRAINED] = apply_device_drain,

@@ -462,6 +462,7 @@ static const check_f checks[EVENT_TYPE_COUNT] = {
     [EVENT_POOL_REMOVED] = check_pool_removed,
     [EVENT_POOL_DRAINED] = check_pool_drain,
     [EVENT_POOL_UNDRAINED] = check_pool_drain,
+    [EVENT_POOL_SEEN] = check_nothing,
     [EVENT_NODE_DRAINED] = check_drain,
     [EVENT_NODE_UNDRAINED] = check_drain,
     [EVENT_DEVICE_DRAINED] = check_device_drain,

@@ -76,8 +76,8 @@ struct err;
      * not be suspended, or resumed, and is where it was */ \
     X(LEASE_KEPT, "lease.kept") \
     /* reported: workload, task, rank, gen, cause, status, started_ms, \
-     * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was; data {why}: in \
-     * words, of an end that no runner told */ \
+     * ended_ms, cpu_ms, rss_bytes; started_ms 0: no process ever was; \
+     * data {why}: in words, of an end that no runner told */ \
     X(LEASE_ENDED, "lease.ended") \
     /* reported: block, data {pool, engine, node, cpus_milli, memory, \
      * limits, simulated, stages, suspends, images, whole, devices: [{model, \
@@ -132,6 +132,9 @@ struct err;
      * comm, bytes, limit, processes, text}; of a task also workload, task, \
      * rank, gen: see control/stray.c */ \
     X(DEVICE_STRAY, "device.stray") \
+    /* audit only: data {name, from, to, ...}: what stood idle meanwhile in a \
+     * pool that is observed, and who waited; see kube/ledger.h */ \
+    X(POOL_SEEN, "pool.seen") \
     /* audit only: data {what, from} */ \
     X(DENIED, "access.denied") \
     /* audit only: a control plane began: data {version} */ \

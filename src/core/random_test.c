@@ -228,6 +228,8 @@ static void random_report(struct random *r, struct sim *s)
             e.status = (int) below(r, 20) - 10;
         if (chance(r, 10))
             e.cause = (enum spec_cause) below(r, CAUSES);
+        if (spec_cause_of_place(e.cause))
+            e.data = json_pack("{s:s}", "why", "its place is gone");
     }
     (void) sim_do(s, &e);
 }

@@ -24,7 +24,7 @@ struct sim {
     unsigned faults;                   /* what should never be; printed */
     bool stages;                       /* blocks that come up can stage */
     bool suspends;                     /* ... and suspend */
-    bool images, whole;                /* ... and have images, and give no parts */
+    bool images, whole;                /* ... and have images, give no parts */
     const char *pool;                  /* ... and are in; NULL: local */
 };
 

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/quantity.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,11 +63,21 @@ static inline struct words cpus(uint64_t n)
     return m;
 }
 
+/* Exact where that is short, else a tenth of its largest unit less at most. */
 static inline struct words bytes(uint64_t n)
 {
+    static const char units[] = "KMGTPE";
     struct words m = { "" };
+    unsigned unit = 0;
 
     quantity_print_bytes(n, m.text, sizeof(m.text));
+    if (strlen(m.text) <= 6)
+        return m;
+    while (n >> (10 * (unit + 2)))
+        unit++;
+    n = (n >> (10 * unit)) * 10 / 1024;
+    (void) snprintf(m.text, sizeof(m.text), "%" PRIu64 ".%" PRIu64 "%ci",
+                    n / 10, n % 10, units[unit]);
     return m;
 }
 

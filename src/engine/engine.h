@@ -126,19 +126,25 @@ struct engine_log {
     uint64_t end;                      /* bytes written so far */
 };
 
+/* Rows of history: those that are over, given once; these, and the one under
+ * way as it is now ended; or the one under way, which goes on, without or with
+ * all jobs that do.
+ */
+enum engine_history { ENGINE_OVER, ENGINE_END, ENGINE_UNDER_WAY, ENGINE_GOING };
+
 struct engine_ops {
     const char *name;                  /* "local", "fake" */
     enum engine_grain grain;
     bool own;                          /* the control plane's own machine: not
                                         * for a pool that is added */
-    bool observed;                     /* nothing can be got there yet: for
-                                        * pools that are only looked at */
+    bool observed;                     /* of pools that are only looked at it
+                                        * says more than what is to be got */
     bool apart;                        /* each lease has a runner of its own,
                                         * which `start` makes come */
     /* Makes the conf sense?  Its words alone, nothing behind them is asked: no
      * file, no net.  -EINVAL, with a text that names the key.
      */
-    int (*check)(const json_t *conf, struct err *err);
+    int (*check)(const json_t *conf, bool observe, struct err *err);
     int (*open)(struct loop *l, const struct engine_conf *conf,
                 const struct engine_events *events, void *arg,
                 struct engine **ret, struct err *err);
@@ -151,6 +157,11 @@ struct engine_ops {
      * closed?: why, pods}], pods, waiting: of them}.
      */
     json_t *(*inventory)(struct engine *e);
+    /* Of a pool that is observed: what stood idle there, and who waited, in
+     * rows {from, to, ...} (kube/ledger.h has their form), oldest first; caller
+     * owns, NULL: none.
+     */
+    json_t *(*history)(struct engine *e, enum engine_history what);
     /* Make the block be there; block_up follows, now and whenever its runner
      * had to be started again.
      */
@@ -217,6 +228,8 @@ int engine_no_output(struct engine *e, const struct engine_output *o,
 
 int engine_no_tell(struct engine *e, const char *uid,
                    const struct engine_word *w, struct err *err);
+/* `history` of engines that observe nothing. */
+json_t *engine_no_history(struct engine *e, enum engine_history what);
 
 /* NULL: there is none of this name. */
 const struct engine_ops *engine_find(const char *name);

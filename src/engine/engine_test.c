@@ -275,7 +275,7 @@ static void test_bad_conf(const struct engine_ops *ops,
     struct err err = { 0 };
 
     conf.conf = j;
-    ok(ops->check(j, &err) == -EINVAL, "%s", err.text);
+    ok(ops->check(j, false, &err) == -EINVAL, "%s", err.text);
     ok(ops->open(NULL, &conf, &events, NULL, &e, &err) == -EINVAL && !e,
        "nor is it opened with that");
 }
@@ -290,7 +290,7 @@ static void test_nodes(struct engine_conf conf)
 
     conf.conf = j;
     (void) loop_open(&s.loop, NULL);
-    ok(engine_fake.check(j, NULL) == 0 &&
+    ok(engine_fake.check(j, false, NULL) == 0 &&
        engine_fake.open(s.loop, &conf, &events, &s, &s.engine, NULL) == 0,
        "a fake one that is away");
     ok(engine_fake.get(s.engine, "here/here-1", NULL) == 0, "a block is asked "

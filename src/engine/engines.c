@@ -96,3 +96,10 @@ int engine_no_tell(struct engine *e, const char *uid,
     (void) w;
     return err_set(err, ENOTSUP, "%s: %s has no guests", uid, e->ops->name);
 }
+
+json_t *engine_no_history(struct engine *e, enum engine_history what)
+{
+    (void) e;
+    (void) what;
+    return NULL;
+}

@@ -675,22 +675,26 @@ int home_listen(struct home *h, const char *address, struct tls_end *tls,
     return rc;
 }
 
+static void conns_free(struct conn *list)
+{
+    while (list) {
+        struct conn *c = list;
+
+        list = c->next;
+        conn_free(c);
+    }
+}
+
 void home_close(struct home *h)
 {
     if (!h)
         return;
     for (struct conn *c = h->conns, *next; c; c = next) {
         next = c->next;
-        (void) flush(c);
-        if (!c->dead)
-            conn_free(c);
+        (void) flush(c);               /* or it is dead, and not on it */
     }
-    while (h->dead) {
-        struct conn *c = h->dead;
-
-        h->dead = c->next;
-        conn_free(c);
-    }
+    conns_free(h->conns);
+    conns_free(h->dead);
     watch_remove(h->soon);
     door_close(&h->here);
     door_close(&h->network);

@@ -454,6 +454,31 @@ static void test_no_descriptors(struct home *h)
     turn();
 }
 
+/* What is queued is written at the end; of those that are gone by then, each in
+ * its turn.
+ */
+static void test_close(struct home *h)
+{
+    static const char *const names[] = { "one", "two", "three" };
+    struct wire_msg ping = { .kind = WIRE_PING };
+    int fds[array_size(names)];
+
+    for (size_t i = 0; i < array_size(names); i++) {
+        fds[i] = dial();
+        hello(fds[i], names[i], "right", 1);
+        hears(fds[i], "welcome");
+    }
+    for (size_t i = 0; i < array_size(names); i++)
+        ok(home_send(h, names[i], &ping, NULL) == 0, "a ping for %s",
+           names[i]);
+    (void) close(fds[0]);
+    home_close(h);
+    hears(fds[1], "ping");
+    hears(fds[2], "ping");
+    (void) close(fds[1]);
+    (void) close(fds[2]);
+}
+
 int main(void)
 {
     char dir[] = "/tmp/weir-home-XXXXXX";
@@ -467,7 +492,10 @@ int main(void)
     memset(too_long, 'x', 199);
     ok(home_open(loop, too_long, &ops, NULL, &h, &err) == -ENAMETOOLONG &&
        !h, "%.40s...", err.text);
-    ok(home_open(loop, path, &ops, NULL, &h, &err) == 0, "open");
+    ok(home_open(loop, path, &ops, NULL, &owner.home, &err) == 0, "open");
+    test_close(owner.home);
+    memset(&owner, 0, sizeof owner);
+    ok(home_open(loop, path, &ops, NULL, &h, &err) == 0, "open again");
     ok(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600, "mode 0600");
     owner.home = h;
     test_refusals();

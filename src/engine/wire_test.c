@@ -253,12 +253,13 @@ static void test_runners(void)
         "a/b/c", "../a", "a b", "a#w1/2.3#4294967296@1",
         "123456789012345678901234567890123456789012345678",
     };
-    static const char *const right[] = {
-        "local", "lab/n1", "lab/n1.example.org", "lab/n1#w12/3.0#2@1",
-        "lab#w0/0.0#0@0",
+    static const char longest[] =
         "12345678901234567890123456789012345678901234567#"
         "w9223372036854775807/4294967295.4294967295#4294967295@"
-        "9223372036854775807",
+        "9223372036854775807";
+    static const char *const right[] = {
+        "local", "lab/n1", "lab/n1.example.org", "lab/n1#w12/3.0#2@1",
+        "lab#w0/0.0#0@0", longest,
     };
     struct runner_name n = { .gen = 77 };
     char text[RUNNER_NAME_SIZE];

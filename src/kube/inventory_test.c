@@ -330,8 +330,65 @@ static void test_random(void)
     inventory_free(v);
 }
 
+/* ---- our own, and what is tolerated ---- */
+
+static bool is_own(const json_t *o, void *arg)
+{
+    (void) arg;
+    return strncmp(object_str(o, "metadata", "name", NULL), "own", 3) == 0;
+}
+
+static bool takes(const struct inventory *v, uint64_t all, uint64_t own)
+{
+    const struct resources *taken = NULL, *ours = NULL;
+
+    return inventory_node(v, "n1", &taken, &ours) &&
+           resources_count(taken, "nvidia.com/gpu") == all &&
+           resources_count(ours, "nvidia.com/gpu") == own;
+}
+
+static void test_own(void)
+{
+    struct inventory *v = inventory_new();
+
+    inventory_own(v, is_own, NULL);
+    ok(!inventory_node(v, "n1", NULL, NULL), "no such node");
+    put(v, INVENTORY_NODE, node("n1", 8));
+    put(v, INVENTORY_POD, pod("own1", "n1", 2, "Running"));
+    put(v, INVENTORY_POD, pod("other", "n1", 3, "Running"));
+    ok(takes(v, 5, 2), "what is taken, and by us");
+    put(v, INVENTORY_POD, pod("own1", "n1", 2, "Failed"));
+    ok(takes(v, 3, 0), "ours has ended");
+    put(v, INVENTORY_POD, pod("own1", "n1", 1, "Running"));
+    drop(v, INVENTORY_POD, pod("other", "n1", 3, "Running"));
+    ok(takes(v, 1, 1), "another of ours, and theirs is gone");
+    inventory_free(v);
+}
+
+static void test_tolerate(void)
+{
+    autojson json_t *o = parsed(
+        "{\"metadata\":{\"name\":\"n\",\"labels\":{\"disk\":\"nvme\","
+        "\"weir.dev/gpus\":\"simulated\",\"n\":3,"
+        "\"feature.node.kubernetes.io/cpu\":\"x\"}},\"spec\":{\"taints\":["
+        "{\"key\":\"a\",\"effect\":\"NoSchedule\"},"
+        "{\"key\":\"b\",\"effect\":\"NoExecute\"}]},\"status\":"
+        "{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}");
+    struct kube_node *n = NULL;
+
+    ok(kube_node_read(o, &n, NULL) == 0 && n->ntaints == 2 && n->simulated &&
+       json_object_size(n->labels) == 2, "taints and labels");
+    ok(strcmp(kube_node_closed(n, NULL), "taint a:NoSchedule") == 0 &&
+       strcmp(kube_node_closed(n, "a"), "taint b:NoExecute") == 0 &&
+       !kube_node_closed(n, "b,a") && kube_node_closed(n, "aa,b"),
+       "closed but for those who tolerate");
+    kube_node_free(n);
+}
+
 int main(void)
 {
+    test_own();
+    test_tolerate();
     test_node();
     test_closed();
     test_bad();

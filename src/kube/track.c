@@ -118,6 +118,12 @@ static void forget_list(struct track *t)
     free(take(t->listing));
 }
 
+static int no_page(const struct track *t, int rc, struct err *err)
+{
+    return err_prefix(err, rc, "%s does not answer as an API server does",
+                      kube_name(t->kube));
+}
+
 static int read_page(struct track *t, const struct kube_answer *a,
                      struct err *err)
 {
@@ -128,13 +134,13 @@ static int read_page(struct track *t, const struct kube_answer *a,
     int rc = object_read(a->body, a->len, KUBE_BODY_MAX, &page, err);
 
     if (rc < 0)
-        return rc;
+        return no_page(t, rc, err);
     items = json_object_get(page, "items");
     version = object_str(page, "metadata", "resourceVersion", NULL);
     more = object_str(page, "metadata", "continue", NULL);
     if ((!json_is_array(items) && !json_is_null(items)) || !*version)
-        return err_set(err, EPROTO, "an answer that is no list of objects "
-                       "with a version");
+        return no_page(t, err_set(err, EPROTO, "no list of objects with a "
+                                  "version"), err);
     if (!t->more)
         t->ops->list(t->arg);
     json_array_foreach(items, i, o)

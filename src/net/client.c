@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
+#include <openssl/x509_vfy.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -145,9 +146,36 @@ static int connect_failed(const struct transfer *t, struct err *err)
     return err_set(err, (int) os, "%s: %s", c->name, strerror((int) os));
 }
 
+/* What is wrong with a certificate, in words for who must act; NULL: curl's
+ * are right.
+ */
+static const char *certificate_fault(const struct transfer *t)
+{
+    long verified = 0;
+
+    (void) curl_easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
+    switch (verified) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "its certificate has expired";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "its certificate is not valid yet; is the clock right?";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return "its certificate is not signed by an authority that is trusted "
+               "here";
+    default:
+        return NULL;
+    }
+}
+
 static int transfer_result(const struct transfer *t, CURLcode rc,
                            struct err *err)
 {
+    const char *fault;
     const char *text = t->text[0] ? t->text : curl_easy_strerror(rc);
     const char *name = t->client->name;
 
@@ -173,6 +201,15 @@ static int transfer_result(const struct transfer *t, CURLcode rc,
                        text);
     case CURLE_OUT_OF_MEMORY:
         mem_none();
+    case CURLE_PEER_FAILED_VERIFICATION:
+        fault = certificate_fault(t);
+        return err_set(err, EPROTO, "%s: %s", name, fault ? fault : text);
+    case CURLE_SSL_CONNECT_ERROR:
+        return err_set(err, EPROTO, "%s: no TLS with it: %s", name, text);
+    case CURLE_UNSUPPORTED_PROTOCOL:   /* it began with no status line */
+    case CURLE_WEIRD_SERVER_REPLY:
+        return err_set(err, EPROTO, "%s: what answers does not speak HTTP",
+                       name);
     default:
         return err_set(err, EPROTO, "%s: %s", name, text);
     }

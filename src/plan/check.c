@@ -27,6 +27,7 @@ struct check {
     uint32_t *refs, *kept, *waiting;   /* by shape.index */
     uint64_t *milli;                   /* by plan_tenant.index */
     uint32_t *items, *wanting;
+    uint64_t leaving_milli;
     size_t nwaiting, nitems, nrunning, ntimers;
     struct err *err;
 };
@@ -95,6 +96,8 @@ static int check_runner(struct check *c, const struct plan_item *i)
     for (const struct plan_tenant *t = i->tenant; t; t = t->parent)
         c->milli[t->index] += milli;
     c->nrunning++;
+    if (i->state == ITEM_LEAVING && !i->claimant)
+        c->leaving_milli += milli;
     return add_places(c, i);
 }
 
@@ -158,6 +161,10 @@ static int check_items(struct check *c)
         return err_set(c->err, EPROTO, "%zu items, %zu wait, %zu run; "
                        "kept are %zu, %zu, %u", c->nitems, c->nwaiting,
                        c->nrunning, p->items, p->waiting, p->nrunning);
+    if (c->leaving_milli != p->rooms->leaving_milli)
+        return err_set(c->err, EPROTO, "%ju leave for nobody, kept are %ju",
+                       (uintmax_t) c->leaving_milli,
+                       (uintmax_t) p->rooms->leaving_milli);
     if (c->ntimers != (size_t) t->waiting.count + t->running.count + t->live)
         return err_set(c->err, EPROTO, "%zu items have a timer, kept are %u, "
                        "%u and %u", c->ntimers, t->waiting.count,

@@ -624,7 +624,7 @@ void plan_leaving(struct plan *p, struct plan_item *i,
         i->places[k].node->leaving++;
     item_timer(p, i);
     stage_running(p, i, false);
-    if (!claimant)                     /* with that, fewer have to give way */
+    if (!i->claimant)                  /* with that, fewer have to give way */
         line_room(p, NULL);
     else                               /* which is kept for that one */
         line_took(p, beside);

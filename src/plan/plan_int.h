@@ -25,6 +25,7 @@ struct paper;
  *     wake.c      who looks again, and when
  *     demand.c    ... and does anybody wait for what is free?
  *     room.c      room being made: claims
+ *     ripe.c      who may be asked to leave
  *     victim.c    who may be made to give way
  *     search.c    who does (paper.c: what if)
  *     slice.c     time slices, where the policy has them
@@ -139,7 +140,7 @@ struct plan_node {
     uint64_t free_milli;               /* of open devices */
     struct plan_item **items;          /* that hold a place here */
     uint32_t nitems, items_cap;
-    struct ripe *ripe;                 /* room.c: who there may be asked to go */
+    struct ripe *ripe;                 /* ripe.c: who there may be asked to go */
     uint32_t nripe, ripe_cap;
     struct bound *bound;               /* line.c: suspended ones that wait for it */
     uint32_t nbound, bound_cap;
@@ -212,7 +213,7 @@ static inline uint64_t item_ms(uint64_t told_ms)
 struct plan_item {
     uint32_t slot;                     /* in its queue's heap */
     uint32_t timer_slot;               /* in plan.timetable, where timer_of says */
-    uint32_t room_slot;                /* room.c: in a set, or 0 */
+    uint32_t room_slot;                /* ripe.c: in a set, or 0 */
     int16_t priority;
     uint8_t state, yield;              /* enum plan_state, plan_yield */
     uint8_t level;
@@ -516,7 +517,7 @@ bool promise_bars(struct plan *p, const struct plan_item *i,
 void promise_node_gone(struct plan *p, const struct plan_node *n);
 void promise_tenant_gone(struct plan *p, const struct plan_tenant *t);
 
-/* room.c, search.c, victim.c */
+/* room.c, ripe.c, search.c, victim.c */
 void room_init(struct plan *p);
 void room_free(struct plan *p);
 /* The next thing to do for those whom room is made for, or false. */

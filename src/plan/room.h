@@ -38,8 +38,9 @@ struct ripe {
 struct rooms {
     struct plan_claim *claims;              /* the oldest first */
     struct plan_claim *draft;               /* decided, not begun */
-    struct running_set *sets;          /* who goes first first: see room.c */
+    struct running_set *sets;          /* who goes first first: see ripe.c */
     uint32_t nsets, sets_cap;
+    uint64_t leaving_milli;            /* devices of those who leave for nobody */
     uint64_t asks;                     /* victim.c: so far */
 };
 

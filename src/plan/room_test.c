@@ -1,32 +1,4 @@
-#include "plan/bed.h"
-
-static struct plan_item *ran(struct bed *b, struct bed_item spec, uint64_t ms)
-{
-    struct plan_item *i = bed_add(b, spec);
-
-    bed_run(b);
-    ok(bed_runs(i), "it runs");
-    bed_wait(b, ms);
-    return i;
-}
-#define RAN(ms, ...) ran(b, (struct bed_item) { __VA_ARGS__ }, (ms))
-
-static bool evicts(struct bed *b, const struct plan_item *v,
-                   const struct plan_item *c, enum plan_cause cause,
-                   enum plan_yield how)
-{
-    struct plan_decision d;
-
-    return plan_next(b->p, &d) && d.what == PLAN_EVICT && d.item == v &&
-           d.claimant == c && d.cause == cause && d.how == how;
-}
-
-static bool nothing(struct bed *b)
-{
-    struct plan_decision d;
-
-    return !plan_next(b->p, &d);
-}
+#include "plan/room_bed.h"
 
 static void test_priority(void)
 {
@@ -86,28 +58,6 @@ static void test_in_vain(void)
     (void) BED(.milli = 2000, .priority = 1);
     ok(nothing(b), "nobody goes for one who could not start then");
     ok(bed_runs(low) && bed_runs(never), "they go on");
-    plan_free(b->p);
-}
-
-/* What leaves anyhow is counted, all its ranks, and each once. */
-static void test_leaves_anyhow(void)
-{
-    struct bed bed, *b = &bed;
-    struct plan_item *gang, *low, *high;
-
-    bed_open(b);
-    (void) bed_node(b, "m", 2, false, false);
-    (void) bed_node(b, "n", 2, false, false);
-    gang = RAN(0, .milli = 1000, .ranks = 2, .yield = YIELD_KILL);
-    low = RAN(6 * MINUTE, .milli = 2000, .yield = YIELD_KILL);
-    ok(gang->places[0].node == gang->places[1].node && bed_runs(low),
-       "two ranks are on one node");
-    plan_leaving(b->p, gang, NULL);
-    high = BED(.milli = 2000, .priority = 1);
-    ok(nothing(b), "nobody else has to go");
-    plan_left(b->p, gang, false, 0);
-    bed_run(b);
-    ok(bed_runs(high) && bed_runs(low), "it starts there");
     plan_free(b->p);
 }
 
@@ -634,31 +584,6 @@ static void test_quota_of_several(void)
     plan_free(b->p);
 }
 
-/* One leaves of itself, and its place would do; then its node closes. */
-static void test_leaving_closed(void)
-{
-    struct bed bed, *b = &bed;
-    struct plan_item *goes, *low, *high;
-    struct policy policy;
-    struct plan_node *n;
-
-    bed_open(b);
-    policy = *plan_policy(b->p);
-    policy.move = false;
-    plan_set_policy(b->p, &policy);
-    n = bed_node(b, "m", 1, false, false);
-    goes = RAN(0, .milli = 1000);
-    (void) bed_node(b, "n", 1, false, false);
-    low = RAN(6 * MINUTE, .milli = 1000);
-    plan_leaving(b->p, goes, NULL);
-    high = BED(.milli = 1000, .priority = 1);
-    ok(nothing(b), "nobody has to go where one is leaving");
-    plan_node_open(b->p, n, false);
-    bed_run(b);
-    ok(bed_runs(high) && !bed_runs(low), "until that place is closed");
-    plan_free(b->p);
-}
-
 /* Suspended where there were no other CPUs; then there are some elsewhere, and
  * its state cannot go there.
  */
@@ -687,13 +612,11 @@ int main(void)
 {
     test_no_home(false);
     test_no_home(true);
-    test_leaving_closed();
     test_claim_off();
     test_quota_of_several();
     test_priority();
     test_min_run();
     test_in_vain();
-    test_leaves_anyhow();
     test_least_loss();
     test_leaves_memory(1023, YIELD_SUSPEND);
     test_leaves_memory(1024, YIELD_KILL);

@@ -367,7 +367,7 @@ static bool is_past(const struct ask *a, const struct running_set *set)
 bool victim_hope(const struct ask *a, uint64_t idle)
 {
     const struct rooms *r = a->p->rooms;
-    uint64_t milli = idle, want = a->i->shape->gpu_milli;
+    uint64_t milli = idle + r->leaving_milli, want = a->i->shape->gpu_milli;
     enum plan_cause unused;
     bool any = false;
 

@@ -81,7 +81,7 @@ bool victim_stays(const struct plan_item *v, const struct plan_node *n,
 double victim_loss(const struct plan *p, const struct plan_item *v,
                    enum plan_yield how, bool moves);
 /* Could anybody at all be made to go, and could that be enough with what is
- * idle?
+ * idle and what leaves for nobody?  If not, no search finds anything.
  */
 bool victim_hope(const struct ask *a, uint64_t idle);
 /* The first ROOM_VICTIMS who may be made to go: those of the lowest priority,

@@ -1,6 +1,7 @@
 #include "sim/report.h"
 
 #include "base/buf.h"
+#include "base/html.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -15,41 +16,6 @@ struct frame {
 static const struct frame WIDE = { 1200, 240 }, SMALL = { 480, 160 };
 enum { LEFT = 46, RIGHT = 14, TOP = 8, BOTTOM = 24 };
 enum { DAY = 24 * 60 * 60 };
-
-static const char STYLE[] =
-    ":root{--ink:#1c2733;--dim:#667485;--line:#dfe5ec;--page:#f6f8fa;"
-    "--card:#fff;--used:#2f6fd0;--free:#cfd8e3;--frag:#efa536;"
-    "--waste:#d4453c;--best:#147a45}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ef;--dim:#93a1b1;"
-    "--line:#2e3843;--page:#12171d;--card:#1a2129;--used:#5b97ee;"
-    "--free:#3a4653;--frag:#e9a53d;--waste:#ee6a60;--best:#5cc98f}}"
-    "*{box-sizing:border-box}body{margin:0;background:var(--page);"
-    "color:var(--ink);font:15px/1.5 system-ui,sans-serif}"
-    "main{max-width:1600px;margin:0 auto;padding:28px 20px 60px}"
-    "h1{font-size:24px;margin:0}h2{font-size:17px;margin:0 0 2px}"
-    "h3{font-size:13px;font-weight:600;margin:14px 0 2px}"
-    "p{margin:2px 0 16px;color:var(--dim)}"
-    ".card{background:var(--card);border:1px solid var(--line);"
-    "border-radius:10px;padding:16px 18px;margin:0 0 18px}"
-    ".side{display:grid;gap:18px;"
-    "grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr))}"
-    ".side .card{margin:0}.scroll{overflow-x:auto}"
-    "table{border-collapse:collapse;width:100%;"
-    "font-variant-numeric:tabular-nums}"
-    "th,td{text-align:right;padding:5px 10px;white-space:nowrap;"
-    "border-bottom:1px solid var(--line)}"
-    "th{font-weight:600;color:var(--dim);font-size:13px}"
-    "th:first-child,td:first-child{text-align:left;font-weight:600}"
-    "tr:last-child td{border-bottom:0}.best{color:var(--best);"
-    "font-weight:700}"
-    "svg,canvas{display:block;width:100%;height:auto}"
-    "canvas{image-rendering:pixelated;border-radius:4px;height:210px;"
-    "margin-bottom:6px}"
-    "text{font:11px system-ui,sans-serif;fill:var(--dim)}"
-    ".key{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;"
-    "color:var(--dim)}.key i{display:inline-block;width:11px;height:11px;"
-    "border-radius:3px;margin-right:6px;vertical-align:-1px}"
-    "@media print{body{background:#fff}}";
 
 static const char SCRIPT[] =
     "for(const c of document.querySelectorAll('canvas')){"
@@ -74,22 +40,6 @@ static const char *const COLORS[REPORT_RUNS] = {
     "#2f6fd0", "#d4453c", "#2a9d63", "#b565c9", "#e09422", "#18a3b4",
     "#8a6d3b", "#7a8794",
 };
-
-static void put_escaped(struct buf *b, const char *s)
-{
-    for (; *s; s++) {
-        if (*s == '<')
-            buf_str(b, "&lt;");
-        else if (*s == '>')
-            buf_str(b, "&gt;");
-        else if (*s == '&')
-            buf_str(b, "&amp;");
-        else if (*s == '"')
-            buf_str(b, "&quot;");
-        else if ((unsigned char) *s >= ' ')
-            buf_char(b, *s);
-    }
-}
 
 /* "42 s", "12.3 min", "3.4 h", "5.6 d". */
 static void put_span(struct buf *b, double s)
@@ -295,7 +245,7 @@ static void put_waits(struct buf *b, const struct report_run *runs, size_t n)
     buf_str(b, "</svg><div class=\"key\">");
     for (size_t k = 0; k < n; k++) {
         buf_printf(b, "<span><i style=\"background:%s\"></i>", COLORS[k]);
-        put_escaped(b, runs[k].policy);
+        html_text(b, runs[k].policy);
         buf_str(b, "</span>");
     }
     buf_str(b, "</div></div>");
@@ -351,7 +301,7 @@ static void put_row(struct buf *b, const struct report_run *runs, size_t n,
                     size_t me)
 {
     buf_str(b, "<tr><td>");
-    put_escaped(b, runs[me].policy);
+    html_text(b, runs[me].policy);
     buf_str(b, "</td>");
     for (size_t k = 0; k < array_size(COLUMNS); k++) {
         double v = value_of(&runs[me], &COLUMNS[k]);
@@ -385,7 +335,7 @@ static void put_numbers(struct buf *b, const struct report_run *runs,
 static void put_run(struct buf *b, const struct report_run *r, double most)
 {
     buf_str(b, "<section class=\"card\"><h2>");
-    put_escaped(b, r->policy);
+    html_text(b, r->policy);
     buf_str(b, "</h2><h3>GPUs over time</h3>");
     put_shares(b, &r->log);
     put_key(b);
@@ -405,12 +355,13 @@ void report_html(const char *trace, const char *nodes,
     buf_str(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
             "charset=\"utf-8\"/><meta name=\"viewport\" content=\"width="
             "device-width, initial-scale=1\"/><title>weir sim: ");
-    put_escaped(out, trace);
-    buf_printf(out, "</title><style>%s</style></head><body><main><h1>", STYLE);
-    put_escaped(out, trace);
+    html_text(out, trace);
+    buf_printf(out, "</title><style>%s</style></head><body><main><h1>",
+               html_style);
+    html_text(out, trace);
     buf_printf(out, "</h1><p>%zu jobs on %u simulated GPUs (", n ?
                runs[0].result.jobs : 0, n ? runs[0].log.gpus : 0);
-    put_escaped(out, nodes);
+    html_text(out, nodes);
     buf_printf(out, "), replayed by weir sim. Shares count from the first "
                "submission to the last%s.</p>", n && runs[0].result.shares
                ? "" : "; all were submitted at once, so there are none");

@@ -297,14 +297,15 @@ static void random_operator(struct play *p)
 {
     static const enum event_type types[] = {
         EVENT_NODE_DRAINED, EVENT_NODE_UNDRAINED, EVENT_BLOCK_LOST,
-        EVENT_DENIED, EVENT_STARTED,
+        EVENT_DENIED, EVENT_STARTED, EVENT_POOL_SEEN,
     };
     struct event e;
 
     event_init(&e, types[play_draw(p, array_size(types))]);
     (void) snprintf(e.node, sizeof e.node, "n1");
     (void) snprintf(e.block, sizeof e.block, "b1");
-    if (e.type == EVENT_DENIED || e.type == EVENT_STARTED)
+    if (e.type == EVENT_DENIED || e.type == EVENT_STARTED ||
+        e.type == EVENT_POOL_SEEN)
         e.data = json_pack("{s:s, s:s}", "what", "abort w1", "from", "uid:7");
     (void) play_event(p, &e, NULL);
 }

@@ -185,7 +185,9 @@ class Cluster:
         with open(policy, "w", encoding="ascii") as f:
             json.dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
                        "rules": [{"level": "Metadata",
-                                  "userGroups": ["followers"]},
+                                  "userGroups": [
+                                      "followers",
+                                      "system:serviceaccounts:weir"]},
                                  {"level": "None"}]}, f)
         nodes = pki.sign("to-kubelets", "/O=system:masters/CN=to-kubelets",
                          "clientAuth")

@@ -89,6 +89,8 @@ static int start(struct drive *d, const json_t *o, struct err *err)
         .cpus_milli = json_get_u64(o, "cpus_milli", 100),
         .memory = json_get_u64(o, "memory", 0),
         .gpus = (uint32_t) json_get_u64(o, "gpus", 0),
+        .uid = (uint32_t) json_get_u64(o, "uid", 0),
+        .gid = (uint32_t) json_get_u64(o, "uid", 0),
     };
     int rc = runner_name_parse(l.runner, &name, err);
 
@@ -167,7 +169,7 @@ static int run(struct drive *d, const char *folder, const char *text,
 
     c.conf = conf;
     if (rc == 0)
-        rc = engine_kubernetes.check(conf, err);
+        rc = engine_kubernetes.check(conf, false, err);
     if (rc == 0)
         rc = engine_kubernetes.open(d->loop, &c, &events, d, &d->engine, err);
     if (rc == 0)

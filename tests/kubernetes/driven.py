@@ -102,10 +102,11 @@ class Place:
 
     def empty(self):
         """Kubelets let go of what is told to go; is nothing left?"""
-        left = self.pods()
-        for name, p in left.items():
-            if p["metadata"].get("deletionTimestamp"):
-                self.away(name)
+        left = [p["metadata"] for p in self.pods().values()]
+        for meta in left:
+            if meta.get("deletionTimestamp"):
+                self.cluster.ask("DELETE", f"{PODS}/{meta['name']}",
+                                 {"gracePeriodSeconds": 0})
         return not left
 
     def leaves(self, name):

@@ -58,16 +58,21 @@ def add(weir, conf, *more):
 
 
 def test_words(tap, weir, cluster):
-    """What is refused at once, and how."""
+    """What is refused at once, and what is missing to start there."""
     conf = cluster.kubeconfig({"token": "follow-token"})
-    r = add(weir, conf)
-    tap.ok(r.returncode == 2 and "--observe" in r.stderr and
-           r.stderr.count("\n") == 1, f"to start there: {r.stderr.strip()}")
     r = add(weir, conf, "--observe", "--conf", "kubeconf=x")
     tap.ok(r.returncode == 2 and "kubeconfig, context, namespace" in r.stderr,
            f"an unknown word: {r.stderr.strip()}")
+    r = add(weir, conf)
+    tap.ok(r.returncode == 2 and "conf image=" in r.stderr and
+           r.stderr.count("\n") == 1, f"to start there: {r.stderr.strip()}")
     tap.equal(weir.client.call("GET", "/v1/pools/lab").status, 404,
               "and nothing was added")
+    word = "start weir up with --runners"
+    tap.equal(add(weir, conf, "--conf", "image=x").returncode, 0,
+              "with an image")
+    until(lambda: word in pool(weir).get("why", ""), word)
+    tap.ok(pool(weir)["state"] == "unreachable", pool(weir)["why"])
 
 
 def test_troubles(tap, weir, cluster):

@@ -114,10 +114,11 @@ class Lab:
                 p["metadata"]["labels"]["weir.dev/workload"] == wid]
 
     def running(self, wid, count=1):
-        """Its pods, once that many run."""
+        """Its pods, once that many run that are not told to go."""
         def so():
             found = [p for p in self.of(wid)
-                     if p["status"].get("phase") == "Running"]
+                     if p["status"].get("phase") == "Running" and
+                     not p["metadata"].get("deletionTimestamp")]
             return found if len(found) == count else None
         return until(so, f"{count} pods of {wid} that run")
 
@@ -233,6 +234,7 @@ def first_end(weir, wid, what):
 
 
 def test_causes(tap, weir, labs, lab):
+    """Each end by its own cause."""
     only(weir, labs, lab.name)
     wid = job(weir, "exit 7")
     weir.client.wait(wid)
@@ -240,7 +242,7 @@ def test_causes(tap, weir, labs, lab):
     wid = job(weir, "x=x; while :; do x=$x$x; done")
     weir.client.wait(wid)
     tap.equal(first_end(weir, wid, "an end")[0], "memory", "past its memory")
-    wid = job(weir, "true", image="weir.test/no-such:1")
+    wid = job(weir, "true", image="localhost:1/no-such:1")
     weir.client.wait(wid)
     tap.equal(ends(weir, wid)[0][0], "image", "an image that is not there")
     wid = job(weir, "sleep 3600")
@@ -280,6 +282,68 @@ def test_away(tap, weir, labs, lab):
     clean(tap, labs, "after the API server was away")
 
 
+def test_user(tap, weir, labs, lab):
+    """Somebody's task runs as that user, and cannot have the token."""
+    only(weir, labs, lab.name)
+    wid = job(weir, "id -u; id -g; ls /weir/home | wc -l; grep -c . /weir/"
+              "home/token; cat /proc/1/environ; grep ^CapEff /proc/self/status")
+    weir.client.wait(wid)
+    have = logs(weir, wid, "j")
+    tap.ok(have[:3] == ["0", "0", "0"] and
+           have[-1].split()[1] == "0" * 16,
+           "root without a capability, and no token", str(have))
+    weir.cli("tenant", "set", "default", "--add-member", "uid:4711",
+             check=True)
+    other = weirtest.Client(weir.socket, uid=4711)
+    r = other.submit({"weir": 1, "kind": "job", "name": "j", "cpus": 0.1,
+                      "memory": "48Mi", "run": "id -u; id -g; pwd"})
+    wid = r.json.get("id")
+    if tap.ok(wid, "another user's job", str(r)):
+        tap.equal(weir.client.wait(wid)["outcome"], "succeeded", "runs")
+        tap.equal(logs(weir, wid, "j")[:2], ["4711", "4711"], "as that user")
+
+
+def foreign(name, on, gpus):
+    want = {"cpu": "10m", "nvidia.com/gpu": str(gpus)}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name},
+            "spec": {"nodeName": on, "terminationGracePeriodSeconds": 0,
+                     "containers": [{"name": "c", "image": TOOLS,
+                                     "command": ["sleep", "3600"],
+                                     "resources": {"limits": want}}]}}
+
+
+def test_taken(tap, weir, labs, lab):
+    """Pods of others come first: ours is turned away, and waits."""
+    only(weir, labs, lab.name)
+    for n in lab.cluster.nodes:
+        lab.cluster.need("POST", PODS, foreign(f"f-{n.name}", n.name, n.gpus))
+    wid = job(weir, "echo mine", gpus=1)
+    tap.equal(first_end(weir, wid, "an end")[0], "taken",
+              "a place that a foreign pod took")
+    until(lambda: weir.client.tasks(wid)[0]["state"] == "waiting" and
+          "device" in weir.cli("why", wid).stdout, "it to wait")
+    tap.ok(True, weir.cli("why", wid).stdout.strip().splitlines()[0])
+    for n in lab.cluster.nodes:
+        lab.cluster.need("DELETE", f"{PODS}/f-{n.name}")
+    tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+              "and has it when they are gone")
+
+
+def test_node(tap, weir, labs, lab):
+    """A node without power."""
+    only(weir, labs, lab.name)
+    wid = job(weir, "echo $WEIR_ATTEMPT; [ $WEIR_ATTEMPT -ge 2 ] || "
+              "sleep 3600")
+    on = lab.running(wid)[0]["spec"]["nodeName"]
+    next(n for n in lab.cluster.nodes if n.name == on).fail()
+    start = time.monotonic()
+    tap.equal(until(lambda: ends(weir, wid), "an end", 300)[0][0], "node",
+              f"is lost after {time.monotonic() - start:.0f} s")
+    tap.equal(weir.client.wait(wid)["outcome"], "succeeded",
+              "its task runs on another one")
+    clean(tap, labs, "of a lost node")
+
+
 def test_killed(tap, weir, labs, lab):
     only(weir, labs, lab.name)
     wids = [job(weir, f"sleep {k}; echo {k}") for k in (1, 5, 15)]
@@ -297,26 +361,35 @@ def test_killed(tap, weir, labs, lab):
     clean(tap, labs, "after the kills")
 
 
+TESTS = (test_pipeline, test_abort, test_causes, test_user, test_taken,
+         test_away, test_killed, test_node)
+
+
+def grow(cluster, archives, count):
+    for _ in range(count):
+        Node(cluster, archives, 2, STANDIN).start()
+    for n in cluster.nodes:
+        n.ready()
+
+
 def run(tap):
     apart()
     folder = tempfile.mkdtemp(prefix="weir-pods.")
     try:
         archives = images(folder)
         with Cluster(programs(), control=True) as one, \
+                Cluster(programs(), control=True) as two, \
                 Weir(devices="sim:4xH200-80GB", args=[
                     "--runners", f"0.0.0.0:{PORT}",
                     "--runners-url", f"tls://{GATE}:{PORT}"]) as weir:
-            nodes = [Node(one, archives, 2, STANDIN) for _ in range(2)]
-            for n in nodes:
-                n.start()
-            for n in nodes:
-                n.ready()
+            grow(one, archives, 2)
+            grow(two, archives, 1)
             weir.start()
-            labs = [Lab("lab", one)]
-            labs[0].join(weir)
-            tap.ok(True, "a cluster is a pool")
-            for test in (test_pipeline, test_abort, test_causes, test_away,
-                         test_killed):
+            labs = [Lab("lab", one), Lab("annex", two)]
+            for lab in labs:
+                lab.join(weir)
+            tap.ok(True, "two clusters are pools")
+            for test in TESTS:
                 if not CHOSEN or test.__name__ in CHOSEN:
                     test(tap, weir, labs, labs[0])
             tap.none(weir.faults(), "no fault")

@@ -268,16 +268,20 @@ def test_wrong(pki, folder):
                      ended=True)
     user = {"token": "t"}
     for what, cert, answer, words, more in (
-            ("a wrong CA", good, b"", ["certificate"], {"ca": other.ca}),
+            ("a wrong CA", good, b"",
+             ["certificate is not signed by an authority that is trusted"],
+             {"ca": other.ca}),
             ("a certificate that has ended", ended, b"", ["expired"], {}),
             ("another name", good, b"", ["other"],
              {"cluster": {"tls-server-name": "other"}}),
             ("the name it has", good, OK % (7, b"<html>\n"), ["not JSON"],
              {"cluster": {"tls-server-name": "stub"}}),
-            ("garbage", good, OK % (7, b"<html>\n"), ["not JSON"], {}),
+            ("garbage", good, OK % (7, b"<html>\n"),
+             ["does not answer as an API server does", "not JSON"], {}),
             ("no list", good, OK % (15, b'{"kind":"List"}'),
              ["no list of objects"], {}),
-            ("not even HTTP", good, b"SSH-2.0-x\r\n", [], {}),
+            ("not even HTTP", good, b"SSH-2.0-x\r\n",
+             ["what answers does not speak HTTP"], {}),
             ("half an answer", good,
              b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
              ["the connection broke"], {}),

@@ -29,9 +29,9 @@
  *
  * That is the conf's `devices`; its `nodes` is the number of blocks (1).
  *
- * A task ends with status 0, or with N where its command is "exit N" (or, at the
- * first attempt, "exit N once").  What ended is told again after each hello until
- * it is acknowledged.
+ * A task ends with status 0, or with N where its command is "exit N" (or, at
+ * the first attempt, "exit N once").  What ended is told again after each hello
+ * until it is acknowledged.
  *
  * fake-apart is the same with a runner for each lease.  What those print is
  * kept in memory; its blocks have images and give whole devices only.  Of every
@@ -291,13 +291,15 @@ static int check(const struct engine_ops *ops, const json_t *conf,
     return rc;
 }
 
-static int fake_check(const json_t *conf, struct err *err)
+static int fake_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     return check(&engine_fake, conf, err);
 }
 
-static int apart_check(const json_t *conf, struct err *err)
+static int apart_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     return check(&engine_fake_apart, conf, err);
 }
 
@@ -312,7 +314,8 @@ static void on_state(struct watch *w, void *arg)
     (void) w;
     e->away = e->lies.away_ms > 0 && !e->said;
     e->said = true;
-    e->state = e->away ? loop_timer(e->loop, e->lies.away_ms, on_state, e) : NULL;
+    e->state = e->away ? loop_timer(e->loop, e->lies.away_ms, on_state, e)
+                       : NULL;
     while (over && (b = map_next(e->blocks, &pos, NULL)))
         if (!b->up)
             b->up = loop_timer(e->loop, 0, on_up, b);
@@ -387,6 +390,7 @@ const struct engine_ops engine_fake = {
     .open = fake_open,
     .close = fake_close,
     .inventory = fake_inventory,
+    .history = engine_no_history,
     .get = fake_get,
     .give = fake_give,
     .start = engine_no_start,
@@ -408,6 +412,7 @@ const struct engine_ops engine_fake_apart = {
     .open = apart_open,
     .close = fake_close,
     .inventory = fake_inventory,
+    .history = engine_no_history,
     .get = fake_get,
     .give = fake_give,
     .start = fake_apart_start,

@@ -13,8 +13,8 @@ struct watch;
 struct lies {
     uint64_t slow_ms, lose, twice, drop, cpus, away_ms;
     /* Of runners that have one lease: */
-    uint64_t refuse, image, taken, never, early;   /* none starts its task, ... */
-    uint64_t late, evicted, node, deleted;         /* ... these do not end it */
+    uint64_t refuse, image, taken, never, early;   /* none starts its task */
+    uint64_t late, evicted, node, deleted;         /* none ends it */
     uint64_t echo, gap, stay;
 };
 
@@ -33,7 +33,7 @@ struct fake {
     uint64_t leases, ends, starts;     /* so far */
     struct map *blocks;                /* id -> struct block, of fake.c */
     struct map *alone;                 /* name -> struct runner, of apart.c */
-    struct map *logs;                  /* "KEY#GEN@EPOCH" -> struct log, likewise */
+    struct map *logs;                  /* "KEY#GEN@EPOCH" -> struct log */
 };
 
 /* A runner: of a block, or of one lease. */
@@ -47,8 +47,8 @@ struct runner {
     struct buf in;
     struct map *leases;                /* text of key, gen and epoch -> lease */
     bool given;                        /* it does not come again */
-    bool stays;                        /* when it is stopped for the first time */
-    enum spec_cause cause;             /* with which it is over, once `over` is due */
+    bool stays;                        /* when it is stopped at first */
+    enum spec_cause cause;             /* of its end, once `over` is due */
     const char *why;
     char *printed;
     uint64_t heard;
@@ -67,14 +67,16 @@ void runner_hang_up(struct runner *r);
 
 /* apart.c */
 int fake_apart_start(struct engine *base, const struct engine_lease *l,
-                struct err *err);
+                     struct err *err);
 int fake_apart_stop(struct engine *base, const char *runner, struct err *err);
 int fake_apart_output(struct engine *base, const struct engine_output *o,
-                 uint64_t *ret_end, struct err *err);
+                      uint64_t *ret_end, struct err *err);
 json_t *fake_apart_find(struct engine *base);
-int fake_apart_log(struct engine *base, const char *block, const char *lease_key,
-              uint32_t gen, uint64_t epoch, uint64_t offset, void *buf,
-              size_t size, struct engine_log *ret, struct err *err);
+int fake_apart_log(struct engine *base, const char *block,
+                   const char *lease_key, uint32_t gen, uint64_t epoch,
+                   uint64_t offset, void *buf, size_t size,
+                   struct engine_log *ret, struct err *err);
 json_t *fake_apart_log_list(struct engine *base);
-int fake_apart_log_drop(struct engine *base, uint64_t workload, struct err *err);
+int fake_apart_log_drop(struct engine *base, uint64_t workload,
+                        struct err *err);
 void fake_apart_close(struct fake *e);

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/json.h"
@@ -9,6 +10,7 @@
 #include "engine/kubernetes/guestpods.h"
 #include "engine/kubernetes/guestspec.h"
 #include "engine/kubernetes/name.h"
+#include "engine/kubernetes/observed.h"
 #include "engine/kubernetes/pods.h"
 #include "engine/kubernetes/podspec.h"
 #include "engine/kubernetes/rights.h"
@@ -16,6 +18,7 @@
 #include "kube/config.h"
 #include "kube/inventory.h"
 #include "kube/kube.h"
+#include "kube/ledger.h"
 #include "kube/node.h"
 #include "kube/track.h"
 
@@ -26,7 +29,7 @@
 
 /* kubernetes - a cluster, through its API.
  *
- * Its nodes and everybody's pods are listed and watched, and what the nodes have
+ * Its nodes and everybody's pods are listed and watched; what the nodes have
  * less what pods take is what is free.  Nodes are blocks (blocks.h), leases are
  * pods (pods.h), and each has a runner of its own; what its task prints comes
  * by the wire and is kept (engine/kept.h).  Of a pool that is observed nothing
@@ -60,6 +63,8 @@ struct kubernetes {
     struct config *conf;
     struct kube *kube;
     struct inventory *inventory;
+    struct ledger *ledger;             /* what stood idle over time; NULL: it
+                                        * is not observed */
     struct side sides[2];
     bool observe;
     char *dir;                         /* of the logs that are kept */
@@ -72,11 +77,11 @@ struct kubernetes {
     struct guestpods *guests;             /* NULL: it takes none */
     struct rights *rights;
     struct kept *kept;
-    bool asked;                        /* the answer about rights is there ... */
-    char missing[400];                 /* ... and what it says; "": all well */
+    bool asked;                        /* the answer about rights is there, */
+    char missing[400];                 /* and what it says; "": all well */
 };
 
-static int kubernetes_check(const json_t *conf, struct err *err)
+static int kubernetes_check(const json_t *conf, bool observe, struct err *err)
 {
     const char *file = json_get_str(conf, "kubeconfig", NULL);
     int rc = engine_conf_keys(conf, known, err);
@@ -89,6 +94,10 @@ static int kubernetes_check(const json_t *conf, struct err *err)
     if (!file && json_object_get(conf, "context"))
         return err_set(err, EINVAL, "conf: context: it is of a kubeconfig, and "
                        "there is none");
+    if (!observe && !json_get_str(conf, "image", NULL))
+        return err_set(err, EINVAL, "conf: image: work starts there with an "
+                       "image that has " PODSPEC_PROGRAM "; name one with "
+                       "--conf image=NAME, or only look with --observe");
     return 0;
 }
 
@@ -106,6 +115,12 @@ static void changed(struct kubernetes *k)
         blocks_changed(k->blocks, is_whole(k));
 }
 
+static void seen(struct kubernetes *k, bool yes)
+{
+    if (k->ledger)
+        ledger_seen(k->ledger, yes, clock_wall_ms());
+}
+
 static void tell(struct kubernetes *k)
 {
     if (k->missing[0]) {
@@ -114,11 +129,14 @@ static void tell(struct kubernetes *k)
     }
     for (size_t i = 0; i < array_size(k->sides); i++)
         if (k->sides[i].trouble[0]) {
+            seen(k, false);
             k->events.state(false, k->sides[i].trouble, k->arg);
             return;
         }
-    if (is_whole(k))
-        k->events.state(true, "", k->arg);
+    if (!is_whole(k))
+        return;
+    seen(k, true);
+    k->events.state(true, "", k->arg);
 }
 
 /* Now it is known what there is to get. */
@@ -160,7 +178,9 @@ static void on_list(void *arg)
     struct side *s = arg;
 
     inventory_list(s->of->inventory, s->kind);
-    if (s->kind == INVENTORY_POD && !s->of->observe)
+    if (s->of->ledger)
+        ledger_list(s->of->ledger, s->kind, clock_wall_ms());
+    else if (s->kind == INVENTORY_POD)
         pods_list(s->of->pods);
     if (s->kind == INVENTORY_POD && s->of->guests)
         guestpods_list(s->of->guests);
@@ -173,7 +193,9 @@ static void on_listed(void *arg)
 
     s->listed = true;
     inventory_listed(s->of->inventory, s->kind);
-    if (!s->of->observe && s->kind == INVENTORY_POD)
+    if (s->of->ledger)
+        ledger_listed(s->of->ledger, s->kind, clock_wall_ms());
+    else if (s->kind == INVENTORY_POD)
         pods_listed(s->of->pods);
     if (s->of->guests && s->kind == INVENTORY_POD)
         guestpods_listed(s->of->guests);
@@ -185,6 +207,8 @@ static int on_put(const json_t *object, void *arg, struct err *err)
     struct side *s = arg;
     int rc = inventory_put(s->of->inventory, s->kind, object, err);
 
+    if (rc == 0 && s->of->ledger)
+        rc = ledger_put(s->of->ledger, s->kind, object, clock_wall_ms(), err);
     if (is_lease(s, object))
         pods_put(s->of->pods, object);
     if (is_guest(s, object))
@@ -198,6 +222,8 @@ static int on_gone(const json_t *object, void *arg, struct err *err)
     struct side *s = arg;
     int rc = inventory_drop(s->of->inventory, s->kind, object, err);
 
+    if (s->of->ledger)
+        ledger_drop(s->of->ledger, s->kind, object, clock_wall_ms());
     if (is_lease(s, object))
         pods_gone(s->of->pods, object);
     if (is_guest(s, object))
@@ -359,6 +385,7 @@ static void kubernetes_close(struct engine *e)
     blocks_free(k->blocks);
     kube_close(k->kube);
     inventory_free(k->inventory);
+    ledger_free(k->ledger);
     kept_close(k->kept);
     config_free(k->conf);
     for (size_t i = 0; i < array_size(k->texts); i++)
@@ -388,9 +415,6 @@ static int load(const json_t *conf, struct config **ret, struct err *err)
 /* Where something is to start there has to be more than to look. */
 static int check_start(const struct engine_conf *conf, struct err *err)
 {
-    if (!json_get_str(conf->conf, "image", NULL))
-        return err_set(err, EINVAL, "conf: image: work starts there with an "
-                       "image that has " PODSPEC_PROGRAM "; name one");
     if (!conf->runners_url || !conf->runners_ca)
         return err_set(err, EINVAL, "runners cannot come home from there: "
                        "start weir up with --runners");
@@ -497,6 +521,7 @@ static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
     k->dir = mem_str(conf->state_dir);
     k->inventory = inventory_new();
     inventory_own(k->inventory, is_ours, k);
+    k->ledger = k->observe ? ledger_new() : NULL;
     if (rc == 0)
         rc = kube_open(l, k->conf, &k->kube, err);
     if (rc == 0 && !k->observe)
@@ -510,71 +535,30 @@ static int kubernetes_open(struct loop *l, const struct engine_conf *conf,
     return 0;
 }
 
-/* ---- what there is ---- */
-
-/* More may be taken than there is: of a node that was made smaller. */
-static void put_pair(json_t *o, const char *name, uint64_t total,
-                     uint64_t taken)
+static json_t *kubernetes_history(struct engine *e, enum engine_history what)
 {
-    json_put(o, name, json_pack("{s:I,s:I}", "total", (json_int_t) total,
-                                "free", (json_int_t)
-                                (taken < total ? total - taken : 0)));
-}
+    const struct kubernetes *k = (const struct kubernetes *) e;
+    uint64_t now = clock_wall_ms();
+    json_t *row, *rows;
 
-static json_t *node_json(const struct kube_node *n,
-                         const struct resources *taken, size_t pods)
-{
-    json_t *o = json_object(), *others = json_object();
-
-    json_put_str(o, "name", n->name);
-    put_pair(o, "cpus_milli", n->has.cpu_milli, taken->cpu_milli);
-    put_pair(o, "memory", n->has.memory, taken->memory);
-    put_pair(o, "devices", resources_count(&n->has, GPU),
-             resources_count(taken, GPU));
-    for (size_t i = 0; i < n->has.n; i++) {
-        const struct resource *r = &n->has.list[i];
-
-        if (strcmp(r->name, GPU) != 0)
-            put_pair(others, r->name, r->count,
-                     resources_count(taken, r->name));
-    }
-    if (json_object_size(others))
-        json_put(o, "others", others);
-    else
-        json_decref(others);
-    json_put_str(o, "model", n->product);
-    if (n->device_memory)
-        json_put_u64(o, "device_memory", n->device_memory);
-    json_put_str(o, "domain", n->domain);
-    json_put_str(o, "closed", n->closed);
-    json_put_u64(o, "pods", pods);
-    return o;
-}
-
-static json_t *observed(const struct kubernetes *k)
-{
-    json_t *o = json_object(), *nodes = json_array();
-    const struct resources *taken;
-    const struct kube_node *n;
-    struct inventory_sum sum;
-    size_t pos = 0, pods;
-
-    while ((n = inventory_next(k->inventory, &pos, &taken, &pods)))
-        (void) json_array_append_new(nodes, node_json(n, taken, pods));
-    inventory_total(k->inventory, &sum);
-    json_put(o, "nodes", nodes);
-    json_put_u64(o, "pods", sum.pods);
-    json_put_u64(o, "waiting", sum.waiting);
-    resources_clear(&sum.has);
-    resources_clear(&sum.taken);
-    return o;
+    if (!k->ledger)
+        return NULL;
+    if (what == ENGINE_OVER || what == ENGINE_END)
+        return ledger_take(k->ledger, what == ENGINE_END, now);
+    row = ledger_row(k->ledger, what == ENGINE_GOING, now);
+    if (!row)
+        return NULL;
+    rows = json_array();
+    (void) json_array_append_new(rows, row);
+    return rows;
 }
 
 static json_t *kubernetes_inventory(struct engine *e)
 {
     const struct kubernetes *k = (const struct kubernetes *) e;
 
-    return k->observe ? observed(k) : blocks_list(k->blocks);
+    return k->observe ? observed_json(k->inventory)
+                      : blocks_list(k->blocks);
 }
 
 /* ---- blocks and leases ---- */
@@ -699,6 +683,7 @@ const struct engine_ops engine_kubernetes = {
     .open = kubernetes_open,
     .close = kubernetes_close,
     .inventory = kubernetes_inventory,
+    .history = kubernetes_history,
     .get = kubernetes_get,
     .give = kubernetes_give,
     .start = kubernetes_start,

@@ -88,7 +88,7 @@ void name_label(const char *text, char out[NAME_LABEL])
                     (n > 0 && strchr("-_.", *text));
 
         if (fine || n > 0)
-            out[n++] = fine ? *text : '_';
+            out[n++] = (char) (fine ? *text : '_');
     }
     while (n > 0 && !isalnum((unsigned char) out[n - 1]))
         n--;

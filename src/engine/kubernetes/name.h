@@ -15,8 +15,8 @@ enum {
     NAME_POOL_MAX = 30,                /* bytes, so that nodes have room */
 };
 
-/* Of a lease's pod and its Secret.  `runner` is the name of its runner, which no
- * other attempt has; `key` is for whoever reads it there.  Two control planes
+/* Of a lease's pod and its Secret.  `runner` is the name of its runner, which
+ * no other attempt has; `key` is for whoever reads it there.  Two control planes
  * differ in `instance`, two pools of one in `pool`.
  */
 void name_pod(const char *instance, const char *pool, const char *runner,

@@ -93,10 +93,10 @@ static void made(struct pod *p, const struct kube_answer *a)
     autojson json_t *o = NULL;
 
     backoff_reset(&p->backoff);
+    p->fresh = true;                   /* the watch may have been faster */
     if (!p->uid && object_read(a->body, a->len, KUBE_BODY_MAX, &o,
                                NULL) == 0) {
         p->uid = mem_str(object_str(o, "metadata", "uid", NULL));
-        p->fresh = true;
         p->seen = p->of->lists + 1;    /* a list may be older than it */
     }
     pod_step(p);

@@ -16,8 +16,8 @@ struct podspec;
  *
  * A pod has the name of its lease's attempt, so that making it again is finding
  * it.  What was begun is never made again.  Before the cluster has said which
- * there are (pods_listed), and the nodes are known (pods_ready), nothing is made
- * and nothing missed.
+ * there are (pods_listed), and the nodes are known (pods_ready), nothing is
+ * made and nothing missed.
  */
 enum {
     /* A container ended by itself: its runner has that long to tell home. */
@@ -52,17 +52,17 @@ struct pods_conf {
 };
 
 struct pods *pods_open(struct kube *k, const struct pods_conf *conf);
-void pods_close(struct pods *p);       /* what runs there stays; NULL is fine */
+void pods_close(struct pods *all);       /* what runs there stays; NULL is fine */
 
 /* What the watch says: a list as in track.h, of pods that are ours alone. */
-void pods_list(struct pods *p);
-void pods_listed(struct pods *p);
-void pods_ready(struct pods *p);
-void pods_put(struct pods *p, const json_t *pod);
-void pods_gone(struct pods *p, const json_t *pod);
+void pods_list(struct pods *all);
+void pods_listed(struct pods *all);
+void pods_ready(struct pods *all);
+void pods_put(struct pods *all, const json_t *pod);
+void pods_gone(struct pods *all, const json_t *pod);
 
-int pods_start(struct pods *p, const struct engine_lease *l, struct err *err);
-int pods_stop(struct pods *p, const char *runner, struct err *err);
-json_t *pods_find(const struct pods *p);           /* caller owns */
+int pods_start(struct pods *all, const struct engine_lease *l, struct err *err);
+int pods_stop(struct pods *all, const char *runner, struct err *err);
+json_t *pods_find(const struct pods *all);           /* caller owns */
 /* Is one on that node that has not ended? */
-bool pods_busy(const struct pods *p, const char *node);
+bool pods_busy(const struct pods *all, const char *node);

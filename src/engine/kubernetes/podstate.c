@@ -12,7 +12,7 @@
  * (it did not take it, it put it out), then how the container ended, then what
  * the cluster says it is about to do.
  */
-enum { WORDS = 200, SIGNALLED = 128, SIGNAL_MAX = 64 };
+enum { WORDS = 150, SIGNALLED = 128, SIGNAL_MAX = 64 };
 
 struct words {
     const char *reason;
@@ -38,7 +38,7 @@ static void say(struct podstate *s, enum spec_cause cause, const char *text,
     object_line(reason, strlen(reason), word, sizeof word);
     object_line(message, strlen(message), line, sizeof line);
     s->cause = cause;
-    (void) snprintf(s->why, sizeof s->why, "%.70s%s%s%s%.150s", text,
+    (void) snprintf(s->why, sizeof s->why, "%.80s%s%s%s%s", text,
                     word[0] ? ": " : "", word, line[0] ? ": " : "", line);
 }
 

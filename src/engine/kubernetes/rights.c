@@ -119,7 +119,7 @@ static int no_bytes(const char *p, size_t n, void *arg, struct err *err)
     return 0;
 }
 
-static const struct kube_ops ops = {
+static const struct kube_ops kube_ops = {
     .head = no_head, .bytes = no_bytes, .done = on_done,
 };
 
@@ -144,18 +144,18 @@ static void ask(struct rights *r)
     body = json_text(o);
     q.body = body;
     q.len = strlen(body);
-    if (kube_start(r->kube, &q, &ops, r, &r->call, NULL) < 0)
+    if (kube_start(r->kube, &q, &kube_ops, r, &r->call, NULL) < 0)
         later(r, backoff_next(&r->backoff, 0, fs_random()));
 }
 
 struct rights *rights_open(struct kube *k, const char *space,
-                           const struct rights_ops *told, void *arg)
+                           const struct rights_ops *ops, void *arg)
 {
     struct rights *r = mem_new(sizeof *r);
 
     r->kube = k;
     r->space = mem_str(space);
-    r->ops = told;
+    r->ops = ops;
     r->arg = arg;
     later(r, 0);
     return r;

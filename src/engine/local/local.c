@@ -455,8 +455,9 @@ static int read_devices(struct local *e, const char *text, struct err *err)
     return devices_parse(text, e->gated ? "gated" : "sim", &e->devices, err);
 }
 
-static int local_check(const json_t *conf, struct err *err)
+static int local_check(const json_t *conf, bool observe, struct err *err)
 {
+    (void) observe;
     const char *devices = json_get_str(conf, "devices", "none");
     struct local e = { 0 };
     int rc = engine_conf_keys(conf, conf_keys, err);
@@ -508,6 +509,7 @@ const struct engine_ops engine_local = {
     .open = local_open,
     .close = local_close,
     .inventory = local_inventory,
+    .history = engine_no_history,
     .get = local_get,
     .give = local_give,
     .start = engine_no_start,
