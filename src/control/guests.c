@@ -216,7 +216,7 @@ static void refuse(struct guests *all, struct guest *const *list, uint32_t n,
 
     for (uint32_t i = 0; i < n; i++) {
         set_stuck(all, list[i], true);
-        guest_say(all, list[i], "refused", text);
+        guest_say(all, list[i], "refused", text, true);
     }
     if (!all->again)
         all->again = loop_timer(all->c->loop, AGAIN_MS, on_again, all);
@@ -280,19 +280,12 @@ static int by_uid(const void *a, const void *b)
     return strcmp((*x)->uid, (*y)->uid);
 }
 
-static void gang_look(struct guests *all, struct gang *of)
+static void gang_look(struct guests *all, const struct gang *of)
 {
-    autofree char *text = NULL;
-
-    if (of->count == of->size) {
-        qsort(of->list, of->count, sizeof(*of->list), by_uid);
-        try(all, of->list, of->count);
+    if (of->count != of->size)
         return;
-    }
-    text = mem_printf("Its gang starts together, and %" PRIu32 " of %" PRIu32
-                      " pods are there.", of->count, of->size);
-    for (uint32_t i = 0; i < of->count; i++)
-        guest_say(all, of->list[i], "gang", text);
+    qsort(of->list, of->count, sizeof(*of->list), by_uid);
+    try(all, of->list, of->count);
 }
 
 static void gang_join(struct guests *all, struct guest *g)
@@ -314,6 +307,7 @@ static void gang_join(struct guests *all, struct guest *g)
     of->list = mem_grow(of->list, of->count + 1, sizeof(*of->list));
     of->list[of->count++] = g;
     g->gang = of;
+    guest_look(all, g);
     gang_look(all, of);
 }
 
@@ -403,8 +397,9 @@ void guests_gone(const char *uid, void *arg)
         guest_free(all, g);
 }
 
-void guests_sweep(struct reached *r)
+void guests_told(void *arg)
 {
+    struct reached *r = arg;
     struct guests *all = guests_of(r->c);
     const struct guest *g;
     const char *uid;

@@ -13,8 +13,7 @@
 /* What an engine says; `arg` is a struct reached. */
 void guests_came(const json_t *guest, void *arg);
 void guests_gone(const char *uid, void *arg);
-/* The pool can be reached, and all that are there were told. */
-void guests_sweep(struct reached *r);
+void guests_told(void *arg);
 /* Its engine is another one: it tells all again. */
 void guests_forget(struct control *c, const struct reached *of);
 /* The world was loaded again. */

@@ -40,7 +40,7 @@ struct guests {
 /* guestwords.c: tell those that wait why.  It waits from now on. */
 void guest_look(struct guests *all, struct guest *g);
 void guest_look_not(struct guests *all, struct guest *g);
-/* At once, if it is new. */
+/* At once, if it is new; with other numbers alone only where they count. */
 void guest_say(struct guests *all, struct guest *g, const char *code,
-               const char *text);
+               const char *text, bool numbers);
 void guest_drop(struct guest *g);

@@ -13,6 +13,7 @@ static void pool_comes(struct control *c)
         "model", "H100", "memory", (json_int_t) 1 << 36);
 
     stub.events->state(true, "", stub.of);
+    stub.events->guests_told(stub.of);
     stub.events->block_up("lab/n1", "", j, stub.of);
     settle(c);
 }
@@ -281,7 +282,8 @@ static void test_gang(void)
     begin_lab(&c);
     comes(&c, "p0 1");
     comes(&c, "p1 1 gang=g gang-size=2");
-    ok(!living(&c, 2) && strstr(last_word("p1"), "1 of 2"),
+    turn_later(&c, 2500);
+    ok(!living(&c, 2) && strstr(last_word("p1"), "1 of its 2"),
        "a gang is waited for: %s", last_word("p1"));
     comes(&c, "p2 1 gang=g gang-size=2");
     ok(living(&c, 2) && living(&c, 2)->spec->ntasks == 2,

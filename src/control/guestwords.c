@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,10 +23,12 @@
 enum { TICK_MS = 500, AT_ONCE = 50, FIRST_MS = 1500, NEXT_MS = 5000,
        SAME_MS = 60000 };
 
-static uint64_t hash_text(uint64_t h, const char *s)
+static uint64_t hash_text(const char *s, bool numbers)
 {
+    uint64_t h = UINT64_C(14695981039346656037);
+
     for (; *s; s++)
-        if (!isdigit((unsigned char) *s))
+        if (numbers || !isdigit((unsigned char) *s))
             h = (h ^ (unsigned char) *s) * UINT64_C(1099511628211);
     return h;
 }
@@ -41,11 +44,11 @@ static void tell(struct guest *g, const struct engine_word *w)
 }
 
 void guest_say(struct guests *all, struct guest *g, const char *code,
-               const char *text)
+               const char *text, bool numbers)
 {
     const struct engine_word w = { .code = code, .text = text };
     uint64_t now = loop_now(all->c->loop);
-    uint64_t h = hash_text(UINT64_C(14695981039346656037), text);
+    uint64_t h = hash_text(text, numbers);
 
     if (g->hash == h && now - g->told_ms < SAME_MS)
         return;
@@ -69,6 +72,13 @@ static void look_at(struct guests *all, struct guest *g)
     char id[24], at[32] = "";
     struct why y;
 
+    if (g->gang && g->gang->count < g->gang->size) {
+        text = mem_printf("Its gang starts together, and %" PRIu32 " of its %"
+                          PRIu32 " pods are there.", g->gang->count,
+                          g->gang->size);
+        guest_say(all, g, "gang", text, true);
+        return;
+    }
     if (!wl || g->task >= wl->spec->ntasks ||
         wl->tasks[g->task].state != TASK_WAITING)
         return;
@@ -79,7 +89,7 @@ static void look_at(struct guests *all, struct guest *g)
     text = mem_printf("%s%s%s%s%s (%s, %s)", y.text, y.change[0] ? " " : "",
                       y.change, at[0] ? " Predicted start: " : "", at,
                       why_code_name(y.code), id);
-    guest_say(all, g, why_code_name(y.code), text);
+    guest_say(all, g, why_code_name(y.code), text, false);
 }
 
 /* ---- in turn ---- */

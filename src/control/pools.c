@@ -130,10 +130,8 @@ static void on_state(bool reachable, const char *why, void *arg)
     blocks_look(r->c);
     if (reachable && !r->own && r->engine)
         lose_missing(r);
-    if (reachable) {
+    if (reachable)
         apart_sweep(r);
-        guests_sweep(r);
-    }
 }
 
 static char *runner_path(const struct control *c)
@@ -163,6 +161,7 @@ static const struct engine_events events = {
     .lease_over = apart_over,
     .guest = guests_came,
     .guest_gone = guests_gone,
+    .guests_told = guests_told,
     .lease_begun = apart_begun,
 };
 

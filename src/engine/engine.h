@@ -112,6 +112,8 @@ struct engine_events {
     void (*guest)(const json_t *guest, void *arg);
     /* It does not wait any more, and nothing of it runs or will. */
     void (*guest_gone)(const char *uid, void *arg);
+    /* All that are there were told; perhaps again. */
+    void (*guests_told)(void *arg);
     /* A guest's lease has begun to run.  Of its lease, lease_over with the
      * cause `lost` says that it never had the place, and still waits; with none
      * that it ended with that status.

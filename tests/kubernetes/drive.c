@@ -73,9 +73,34 @@ static void on_over(const char *runner, enum spec_cause cause, int status,
                   spec_cause_name(cause), "status", status, "why", why));
 }
 
+static void on_guest(const json_t *guest, void *arg)
+{
+    (void) arg;
+    say(json_pack("{s:O}", "guest", guest));
+}
+
+static void on_guest_gone(const char *uid, void *arg)
+{
+    (void) arg;
+    say(json_pack("{s:s}", "gone", uid));
+}
+
+static void on_guests_told(void *arg)
+{
+    (void) arg;
+}
+
+static void on_begun(const char *runner, void *arg)
+{
+    (void) arg;
+    say(json_pack("{s:s}", "begun", runner));
+}
+
 static const struct engine_events events = {
     .block_up = on_up, .block_lost = on_lost, .changed = on_changed,
     .state = on_state, .trouble = on_trouble, .lease_over = on_over,
+    .guest = on_guest, .guest_gone = on_guest_gone,
+    .guests_told = on_guests_told, .lease_begun = on_begun,
 };
 
 static int start(struct drive *d, const json_t *o, struct err *err)

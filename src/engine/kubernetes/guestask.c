@@ -7,6 +7,7 @@
 #include "engine/kubernetes/guestspec.h"
 #include "engine/kubernetes/words.h"
 #include "kube/kube.h"
+#include "kube/object.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -146,4 +147,71 @@ void guest_delete(struct guest *g)
         json_pack("{s:s,s:s,s:{s:s}}", "apiVersion", "v1", "kind",
                   "DeleteOptions", "preconditions", "uid", g->uid),
         &delete_ops);
+}
+
+/* ---- the right to do so ---- */
+
+static void on_ask(struct watch *w, void *arg)
+{
+    struct guestpods *all = arg;
+
+    (void) w;
+    all->ask = NULL;
+    all->asking = false;
+    guestpods_ask(all);
+}
+
+static void ask_later(struct guestpods *all, uint64_t ms)
+{
+    all->ask = loop_timer(all->loop, ms, on_ask, all);
+}
+
+/* A server that cannot say lets us try. */
+static void on_asked(const struct kube_answer *a, void *arg)
+{
+    struct guestpods *all = arg;
+    autojson json_t *o = NULL;
+
+    all->asked = NULL;
+    if (a->rc < 0 && a->http != 403 && a->http != 404) {
+        ask_later(all, backoff_next(&all->asks, a->wait_ms, fs_random()));
+        return;
+    }
+    if (a->rc == 0 && object_read(a->body, a->len, KUBE_BODY_MAX, &o,
+                                  NULL) == 0 &&
+        json_is_false(object_at(o, "status", "allowed", NULL))) {
+        if (!all->forbidden)
+            all->conf.trouble("this account may not create pods/binding: pods "
+                              "of others that want to be placed are left "
+                              "alone", all->conf.arg);
+        all->forbidden = true;
+        ask_later(all, GUESTPODS_ASK_MS);
+        return;
+    }
+    guestpods_allowed(all);
+}
+
+static const struct kube_ops asked_ops = {
+    .head = no_head, .bytes = no_bytes, .done = on_asked,
+};
+
+void guestpods_ask(struct guestpods *all)
+{
+    autojson json_t *o = json_pack(
+        "{s:s,s:s,s:{s:{s:s,s:s,s:s}}}",
+        "apiVersion", "authorization.k8s.io/v1",
+        "kind", "SelfSubjectAccessReview", "spec", "resourceAttributes",
+        "verb", "create", "resource", "pods", "subresource", "binding");
+    autofree char *body = json_text(o);
+    struct kube_request q = {
+        .method = "POST", .type = "application/json", .body = body,
+        .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        .len = strlen(body),
+    };
+
+    if (all->may || all->asking)
+        return;
+    all->asking = true;
+    if (kube_start(all->kube, &q, &asked_ops, all, &all->asked, NULL) < 0)
+        ask_later(all, backoff_next(&all->asks, 0, fs_random()));
 }

@@ -93,6 +93,7 @@ static void guest_free(struct guest *g)
     free(g->name);
     free(g->node);
     free(g->by);
+    json_decref(g->waits);
     free(g);
 }
 
@@ -291,8 +292,34 @@ static void tell(struct guest *g, const json_t *pod)
         say_unfit(g, err.text);
         return;
     }
+    json_decref(g->waits);
+    g->waits = NULL;
+    if (!g->of->may) {
+        g->waits = take(o);
+        guestpods_ask(g->of);
+        return;
+    }
     g->told = true;
     conf->came(o, conf->arg);
+}
+
+/* Those that have waited for this. */
+void guestpods_allowed(struct guestpods *all)
+{
+    struct guest *g;
+    size_t pos = 0;
+
+    all->may = true;
+    all->forbidden = false;
+    while ((g = map_next(all->all, &pos, NULL))) {
+        autojson json_t *o = take(g->waits);
+
+        g->told = g->told || (o && is_waiting(g));
+        if (o && g->told)
+            all->conf.came(o, all->conf.arg);
+    }
+    if (all->listed)
+        all->conf.all_told(all->conf.arg);
 }
 
 /* One that is bound for a lease of ours is there as long as it runs. */
@@ -429,6 +456,9 @@ void guestpods_listed(struct guestpods *all)
     all->listed = true;
     step_all(all, true);
     step_all(all, false);
+    guestpods_ask(all);
+    if (all->may)
+        all->conf.all_told(all->conf.arg);
 }
 
 void guestpods_ready(struct guestpods *all)
@@ -544,5 +574,7 @@ void guestpods_close(struct guestpods *all)
     map_free(all->leases);
     words_close(all->words);
     watch_remove(all->look);
+    kube_cancel(all->asked);
+    watch_remove(all->ask);
     free(all);
 }

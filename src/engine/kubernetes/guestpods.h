@@ -23,6 +23,7 @@ enum {
     GUESTPODS_SOON_MS = 3000,             /* for room that the plan knows of */
     GUESTPODS_UNSURE_MS = 5000,           /* until the watch shows a binding */
     GUESTPODS_DROP_MS = 60000,            /* then it is deleted again */
+    GUESTPODS_ASK_MS = 60000,             /* for a right that is not there */
 };
 
 struct guestpods_conf {
@@ -31,6 +32,7 @@ struct guestpods_conf {
     /* As the engine's events. */
     void (*came)(const json_t *guest, void *arg);
     void (*left)(const char *uid, void *arg);
+    void (*all_told)(void *arg);
     void (*begun)(const char *runner, void *arg);
     void (*over)(const char *runner, enum spec_cause cause, int status,
                  const char *why, void *arg);

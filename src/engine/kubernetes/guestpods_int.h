@@ -25,6 +25,7 @@ struct guest {
     char *node;                        /* that it is bound to; or NULL */
     char *by;                          /* for which of our leases; or NULL */
     struct podstate state;
+    json_t *waits;                     /* to be told, once we may; or NULL */
     bool there, told, unfit;           /* told: it waits, as control knows */
     bool gated;                        /* others keep it from being bound */
     bool drop, dropped;                /* it is not to run any more */
@@ -50,6 +51,10 @@ struct guestpods {
     struct map *all, *leases;          /* by uid; by runner */
     struct words *words;
     bool listed, ready, forbidden;
+    bool may, asking;                  /* bind pods; is that being asked? */
+    struct kube_call *asked;
+    struct watch *ask;
+    struct backoff asks;
     uint32_t lists;
     struct guest *first_soon, *last_soon;
     struct watch *look;
@@ -61,6 +66,10 @@ void guest_over(struct guest *g, enum spec_cause cause, int status,
                 const char *why);
 /* It is not there, as the API server says. */
 void guest_absent(struct guest *g);
+
+/* May pods be bound by us?  guestpods_allowed, once it is so. */
+void guestpods_ask(struct guestpods *all);
+void guestpods_allowed(struct guestpods *all);
 
 /* One request each, if none is under way; its answer makes a step. */
 void guest_bind(struct guest *g, const char *node);

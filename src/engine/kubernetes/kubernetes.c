@@ -284,6 +284,13 @@ static void on_left(const char *uid, void *arg)
     k->events.guest_gone(uid, k->arg);
 }
 
+static void on_all_told(void *arg)
+{
+    struct kubernetes *k = arg;
+
+    k->events.guests_told(k->arg);
+}
+
 static void on_begun(const char *runner, void *arg)
 {
     struct kubernetes *k = arg;
@@ -461,8 +468,8 @@ static void open_guests(struct kubernetes *k)
         .scheduler = json_get_str(k->words, "scheduler", GUEST_SCHEDULER),
         .instance = k->spec.instance, .tolerate = k->spec.tolerate,
         .tenant = json_get_str(k->words, "tenant", NULL),
-        .came = on_came, .left = on_left, .begun = on_begun, .over = on_over,
-        .moved = on_moved, .trouble = on_refused, .node_of = node_of,
+        .came = on_came, .left = on_left, .all_told = on_all_told,
+        .begun = on_begun, .over = on_over, .moved = on_moved, .trouble = on_refused, .node_of = node_of,
         .room = has_room, .arg = k,
     };
 

@@ -151,19 +151,22 @@ static json_t *condition(const struct saying *s)
 static json_t *event(const struct saying *s)
 {
     autofree char *name = mem_printf("%.*s.", NAME_CUT, s->name);
+    autofree char *micro = NULL;
     char now[32];
 
     clock_print(clock_wall_ms() / 1000 * 1000, now, sizeof now);
+    micro = mem_printf("%.19s.000000Z", now);
     return json_pack(
-        "{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s},s:s,s:s,s:s,s:{s:s},"
-        "s:s,s:s,s:i}",
-        "apiVersion", "v1", "kind", "Event", "metadata", "generateName", name,
-        "namespace", s->space, "involvedObject", "apiVersion", "v1", "kind",
-        "Pod", "namespace", s->space, "name", s->name, "uid", s->uid,
+        "{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s},s:s,s:s,s:s,s:s,s:s,"
+        "s:s,s:s}",
+        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata",
+        "generateName", name, "namespace", s->space, "regarding",
+        "apiVersion", "v1", "kind", "Pod", "namespace", s->space, "name",
+        s->name, "uid", s->uid,
         "reason", s->good ? "Scheduled" : "FailedScheduling",
-        "type", s->good ? "Normal" : "Warning", "message", s->text,
-        "source", "component", "weir", "firstTimestamp", now,
-        "lastTimestamp", now, "count", 1);
+        "type", s->good ? "Normal" : "Warning", "note", s->text,
+        "action", s->good ? "Binding" : "Scheduling", "reportingController",
+        "weir", "reportingInstance", "weir", "eventTime", micro);
 }
 
 static void say(struct saying *s)
@@ -173,7 +176,7 @@ static void say(struct saying *s)
     autofree char *text = json_text(o);
     autofree char *path = first
         ? mem_printf("/api/v1/namespaces/%s/pods/%s/status", s->space, s->name)
-        : mem_printf("/api/v1/namespaces/%s/events", s->space);
+        : mem_printf("/apis/events.k8s.io/v1/namespaces/%s/events", s->space);
     struct kube_request q = {
         .method = first ? "PATCH" : "POST", .path = path, .body = text,
         .type = first ? "application/strategic-merge-patch+json"
