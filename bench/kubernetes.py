@@ -9,10 +9,19 @@ objects alone.  `first` is the time from the start of our client to its whole
 inventory; `quiet` is what it costs while nothing changes, and `busy` while
 pods change at that rate.  Wants root; the first time the programs of
 Kubernetes are built, which takes minutes.
+
+    bench/kubernetes.py bind [--nodes 1000] [--pods 10000] [--quick]
+
+How fast waiting pods are bound, so many each time: `raw` by a bare loop with as
+many connections as Weir has, `weir`, and `kube-scheduler` with its limits to
+the API server raised; then `raw` again.  What is bound is counted by a watch,
+the same for all.  A rate is from the first binding to the last.
 """
 import argparse
+import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import time
 
@@ -24,7 +33,7 @@ from figures import say                # noqa: E402
 from follow import Follow              # noqa: E402
 from objects import PODS, each, node, pod          # noqa: E402
 from space import apart                # noqa: E402
-from weirtest import BUILD, as_sigterm_exit        # noqa: E402
+from weirtest import BUILD, Weir, as_sigterm_exit, read_text   # noqa: E402
 
 
 def fill(cluster, nodes, pods):
@@ -75,14 +84,110 @@ def busy(cluster, f, pods, seconds, rate):
     say("kubernetes-busy", changes=n, **used(f, before, start))
 
 
+# ---- bind ----
+
+FOLLOW = os.path.join(BUILD, "tests", "kubernetes", "follow")
+BIND = os.path.join(BUILD, "tests", "kubernetes", "bind")
+QPS = 100000                           # kube-scheduler's limits, out of its way
+STILL = 120                            # seconds without a binding: it failed
+
+
+def memory(pid):
+    lines = read_text(f"/proc/{pid}/status").splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines
+                if line.startswith("VmHWM"))
+
+
+@contextlib.contextmanager
+def raw(cluster, prefix, a):
+    conf = cluster.kubeconfig(cluster.by_cert(*cluster.admin))
+    with subprocess.Popen([BIND, conf, prefix, str(a.pods),
+                           str(a.nodes)]) as p:
+        yield p.pid
+
+
+@contextlib.contextmanager
+def scheduler(cluster, *_):
+    conf = cluster.kubeconfig(cluster.by_cert(*cluster.pki.sign(
+        "scheduler", "/CN=system:kube-scheduler", "clientAuth")))
+    p = cluster.program(
+        "kube-scheduler", f"--kubeconfig={conf}", "--leader-elect=false",
+        f"--authentication-kubeconfig={conf}", f"--kube-api-qps={QPS}",
+        f"--authorization-kubeconfig={conf}", f"--kube-api-burst={QPS}",
+        "--bind-address=127.0.0.1", "--secure-port=0")
+    p.start()
+    yield p.proc.pid
+    p.end()
+
+
+@contextlib.contextmanager
+def weir(cluster, *_):
+    conf = cluster.kubeconfig(cluster.by_cert(*cluster.admin))
+    with Weir(args=["--runners", "127.0.0.1:8446"]) as w:
+        w.start()
+        w.wait_devices()
+        w.cli("pool", "add", "lab", "--engine", "kubernetes", "--kubeconfig",
+              conf, "--conf", "image=none", check=True)
+        yield w.proc.pid
+
+
+def bind(cluster, name, how, a, number):
+    """All that wait are bound; what that took."""
+    prefix = f"b{number}-"
+    by = {weir: "weir", scheduler: "default-scheduler"}.get(how, "none")
+
+    def waiting(k):
+        o = pod(f"{prefix}{k}")
+        o["spec"]["schedulerName"] = by
+        del o["spec"]["nodeName"]
+        return "POST", PODS, o
+    each(cluster, (waiting(k) for k in range(a.pods)), 8)
+    conf = cluster.kubeconfig(cluster.by_cert(*cluster.admin))
+    with Follow(FOLLOW, conf) as f:
+        f.listed()
+        start = time.monotonic()
+        with how(cluster, prefix, a) as pid:
+            first = last = None
+            left, rss = a.pods, None
+            while left:
+                now, time_is = f.sums()["waiting"], time.monotonic()
+                if now < left:
+                    first, last, left = first or (time_is, left - now), \
+                        time_is, now
+                if time_is - (last or start) > STILL:
+                    break
+                with contextlib.suppress(StopIteration):   # it has ended
+                    rss = memory(pid)
+                time.sleep(0.05)
+            say(f"kubernetes-bind-{name}", pods=a.pods - left, nodes=a.nodes,
+                seconds=round(last - start, 2) if last else None, rss_mib=rss,
+                rate=round((a.pods - left - first[1]) / (last - first[0]))
+                if last and last > first[0] else None)
+
+
+def binds(a):
+    with Cluster(programs()) as cluster:
+        each(cluster, (("POST", "/api/v1/nodes", node(f"n{k}"))
+                       for k in range(a.nodes)), 8)
+        for k, (name, how) in enumerate((
+                ("raw", raw), ("weir", weir), ("kube-scheduler", scheduler),
+                ("raw", raw))):
+            bind(cluster, name, how, a, k)
+    return 0
+
+
 def main():
     as_sigterm_exit()
     args = argparse.ArgumentParser()
-    for name, value in (("nodes", 5000), ("pods", 50000), ("seconds", 30),
+    args.add_argument("what", nargs="?", choices=["know", "bind"],
+                      default="know")
+    for name, value in (("nodes", 0), ("pods", 0), ("seconds", 30),
                         ("rate", 100)):
         args.add_argument(f"--{name}", type=int, default=value)
     args.add_argument("--quick", action="store_true")
     a = args.parse_args()
+    a.nodes = a.nodes or (1000 if a.what == "bind" else 5000)
+    a.pods = a.pods or (10000 if a.what == "bind" else 50000)
     if a.quick:
         a.nodes, a.pods, a.seconds = 200, 2000, 5
     if os.geteuid() != 0 or not shutil.which("go"):
@@ -90,6 +195,8 @@ def main():
               file=sys.stderr)
         return 0
     apart()
+    if a.what == "bind":
+        return binds(a)
     with Cluster(programs()) as cluster:
         fill(cluster, a.nodes, a.pods)
         conf = cluster.kubeconfig(cluster.by_cert(*cluster.admin))

@@ -24,6 +24,7 @@ from weirtest import Weir  # noqa: E402
 STANDIN, CHOSEN = os.path.abspath(sys.argv[1]), sys.argv[3:]
 SPACE = "team"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PORT = 8445
 GPUS = 2                               # of the one node
 
@@ -46,6 +47,16 @@ def spec(run, gpus=0, **more):
 def pod(name, run, gpus=0, labels=None, **more):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {
         "name": name, "labels": labels or {}}, "spec": spec(run, gpus, **more)}
+
+
+class Audited(Lab):
+    """The pool by an account whose requests are written down."""
+
+    def join(self, weir, **conf):
+        good = self.cluster.kubeconfig
+        self.cluster.kubeconfig = lambda _: good({"token": "follow-token"})
+        super().join(weir, **conf)
+        self.cluster.kubeconfig = good
 
 
 class Others:
@@ -110,7 +121,11 @@ class Others:
         def told():
             text = self.run("describe", "pod", name)
             return text if word in text else None
-        return until(told, f"'{word}' to be said of {name}", 60)
+        try:
+            return until(told, f"'{word}' to be said of {name}", 60)
+        except TimeoutError as e:
+            raise TimeoutError(f"{e}: {self.run('describe', 'pod', name)} "
+                               f"{self.weir.tail()}") from e
 
     def bound(self, name):
         """How often it was, by the server's own account."""
@@ -173,7 +188,7 @@ def test_gang(tap, o):
     text = o.wait_told("g0", "3 of its 4")
     tap.ok("PodScheduled" in text, "three of four wait for the fourth")
     o.make(pod("g3", "sleep 1", 0, gang))
-    text = o.wait_told("g3", "(together")
+    text = o.wait_told("g3", "Predicted start")
     tap.equal([bool((o.get(n) or {})["spec"].get("nodeName"))
                for n in names], [False] * 4, "none is bound before there is "
               "room for all")
@@ -305,7 +320,13 @@ def run(tap):
             weir.cli("tenant", "create", "team", check=True)
             weir.wait_devices()
             weir.cli("pool", "drain", "local", check=True)
-            lab = Lab("lab", cluster)
+            cluster.need("POST", f"{RBAC}/clusterrolebindings", {
+                "metadata": {"name": "all"}, "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io",
+                              "kind": "Group", "name": "followers"}]})
+            lab = Audited("lab", cluster)
             lab.join(weir, tenant="team")
             o = Others(folder, cluster, weir)
             for test in (test_job, test_ends, test_gang, test_quota, test_odd,

@@ -557,7 +557,7 @@ struct guestpods *guestpods_open(struct kube *k, const struct guestpods_conf *co
     all->conf = *conf;
     all->all = map_new();
     all->leases = map_new();
-    all->words = words_open(k);
+    all->words = words_open(k, conf->trouble, conf->arg);
     return all;
 }
 

@@ -11,6 +11,7 @@
 #include "kube/object.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,9 @@ struct words {
     struct map *all;                   /* by uid: in line, or on the way */
     struct saying *first, *last;
     unsigned busy;
+    bool troubled;
+    void (*trouble)(const char *text, void *arg);
+    void *arg;
 };
 
 static void saying_free(struct saying *s)
@@ -105,6 +109,17 @@ static void on_timer(struct watch *w, void *arg)
     say(s);
 }
 
+/* Said once; a pod may be gone by now, which is none. */
+static void unheard(struct words *w, const struct kube_answer *a)
+{
+    autofree char *text = mem_printf("pods cannot be told why they wait: %s",
+                                     a->text);
+
+    if (!w->troubled)
+        w->trouble(text, w->arg);
+    w->troubled = true;
+}
+
 static bool worth_another(const struct kube_answer *a)
 {
     return a->http == 0 || a->http == 429 || a->http >= 500;
@@ -127,6 +142,8 @@ static void on_done(const struct kube_answer *a, void *arg)
         s->conditioned = true;
         say(s);
     } else {
+        if (a->rc < 0 && a->http != 404)
+            unheard(s->of, a);
         done(s);
     }
 }
@@ -150,7 +167,8 @@ static json_t *condition(const struct saying *s)
 
 static json_t *event(const struct saying *s)
 {
-    autofree char *name = mem_printf("%.*s.", NAME_CUT, s->name);
+    autofree char *name = mem_printf("%.*s.%016" PRIx64, NAME_CUT, s->name,
+                                     fs_random());
     autofree char *micro = NULL;
     char now[32];
 
@@ -160,7 +178,7 @@ static json_t *event(const struct saying *s)
         "{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s},s:s,s:s,s:s,s:s,s:s,"
         "s:s,s:s}",
         "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata",
-        "generateName", name, "namespace", s->space, "regarding",
+        "name", name, "namespace", s->space, "regarding",
         "apiVersion", "v1", "kind", "Pod", "namespace", s->space, "name",
         s->name, "uid", s->uid,
         "reason", s->good ? "Scheduled" : "FailedScheduling",
@@ -245,11 +263,15 @@ void words_forget(struct words *w, const char *uid)
         s->done = true;
 }
 
-struct words *words_open(struct kube *k)
+struct words *words_open(struct kube *k,
+                         void (*trouble)(const char *text, void *arg),
+                         void *arg)
 {
     struct words *w = mem_new(sizeof *w);
 
     w->kube = k;
+    w->trouble = trouble;
+    w->arg = arg;
     w->all = map_new();
     return w;
 }

@@ -19,7 +19,10 @@ struct word {
     bool good;                         /* it is bound: an Event alone */
 };
 
-struct words *words_open(struct kube *k);
+/* `trouble` hears once of words that the server does not take. */
+struct words *words_open(struct kube *k,
+                         void (*trouble)(const char *text, void *arg),
+                         void *arg);
 void words_close(struct words *w);     /* NULL is fine */
 void words_say(struct words *w, const struct word *word);
 /* Nothing that waits to be said of it is said any more. */
