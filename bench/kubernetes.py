@@ -98,6 +98,12 @@ def memory(pid):
                 if line.startswith("VmHWM"))
 
 
+def cpu_ms(pid):
+    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return sum(int(x) for x in fields[11:13]) * 1000 // os.sysconf(
+        "SC_CLK_TCK")
+
+
 @contextlib.contextmanager
 def raw(cluster, prefix, a):
     conf = cluster.kubeconfig(cluster.by_cert(*cluster.admin))
@@ -148,7 +154,7 @@ def bind(cluster, name, how, a, number):
         start = time.monotonic()
         with how(cluster, prefix, a) as pid:
             first = last = None
-            left, rss = a.pods, None
+            left, rss, cpu = a.pods, None, None
             while left:
                 now, time_is = f.sums()["waiting"], time.monotonic()
                 if now < left:
@@ -157,10 +163,10 @@ def bind(cluster, name, how, a, number):
                 if time_is - (last or start) > STILL:
                     break
                 with contextlib.suppress(StopIteration):   # it has ended
-                    rss = memory(pid)
+                    rss, cpu = memory(pid), cpu_ms(pid)
                 time.sleep(0.05)
             say(f"kubernetes-bind-{name}", pods=a.pods - left, nodes=a.nodes,
-                seconds=round(last - start, 2) if last else None, rss_mib=rss,
+                seconds=round(last - start, 2) if last else None, rss_mib=rss, cpu_ms=cpu,
                 rate=round((a.pods - left - first[1]) / (last - first[0]))
                 if last and last > first[0] else None)
 

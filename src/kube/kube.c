@@ -32,7 +32,7 @@ struct kube_call {
     char *method, *path, *type;
     char *body;                        /* what is sent */
     size_t len;
-    bool stream, going;
+    bool stream, repeats, going;
     unsigned timeout_ms;
     const struct kube_ops *ops;
     void *arg;
@@ -271,7 +271,7 @@ static int send_call(struct kube_call *c, const struct credential *who,
     struct client_request q = {
         .method = c->method, .path = c->path, .type = c->type,
         .body = c->body, .len = c->len, .headers = headers,
-        .timeout_ms = c->timeout_ms, .cert_text = who->cert,
+        .timeout_ms = c->timeout_ms, .repeats = c->repeats, .cert_text = who->cert,
         .key_text = who->key,
     };
     int rc = client_start(k->client, &q, &transfer_ops, c, &c->transfer, err);
@@ -346,7 +346,8 @@ int kube_start(struct kube *k, const struct kube_request *q,
     c = mem_new(sizeof *c);
     *c = (struct kube_call) {
         .kube = k, .method = mem_str(q->method), .path = mem_str(q->path),
-        .type = mem_str(q->type), .stream = q->stream, .ops = ops, .arg = arg,
+        .type = mem_str(q->type), .stream = q->stream,
+        .repeats = q->repeats, .ops = ops, .arg = arg,
         .body = q->len ? mem_dup(q->body, q->len) : NULL, .len = q->len,
         .timeout_ms = q->timeout_ms || q->stream ? q->timeout_ms
                                                  : KUBE_ANSWER_MS,

@@ -31,6 +31,8 @@ struct kube_request {
     const void *body;                  /* copied */
     size_t len;
     bool stream;                       /* bytes are handed on as they come */
+    bool repeats;                      /* it may arrive twice; a new connection
+                                        * for each that may not is dear */
     unsigned timeout_ms;               /* 0: KUBE_ANSWER_MS; a stream: none */
 };
 

@@ -409,7 +409,7 @@ static void set_request(struct transfer *t, const struct client_request *q)
     /* libcurl repeats a request by itself when a kept connection turns out
      * to be dead; what is not harmless to repeat gets a new one.
      */
-    if (!get)
+    if (!get && !q->repeats)
         (void) curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
     if (q->type || strcmp(q->method, "POST") == 0) {
         (void) curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE,

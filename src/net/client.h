@@ -51,6 +51,8 @@ struct client_request {
     size_t len;
     const char *const *headers;        /* "Name: value", then NULL; or NULL */
     unsigned timeout_ms;               /* for all of it; 0: without end */
+    bool repeats;                      /* it may arrive twice: a connection that
+                                        * is there will do, as for GET */
     /* A client's certificate for this one, PEM texts that count before the
      * client's own; both or none.
      */

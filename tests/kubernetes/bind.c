@@ -61,7 +61,7 @@ static int start(struct bind *b, const char *pod, const char *node,
         "\"%s\"}}", pod, node);
     struct kube_request q = { .method = "POST", .path = path,
                               .type = "application/json", .body = text,
-                              .len = strlen(text) };
+                              .len = strlen(text), .repeats = true };
     struct kube_call *call;
 
     return kube_start(b->kube, &q, &ops, b, &call, err);

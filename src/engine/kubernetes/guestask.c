@@ -35,6 +35,18 @@ static int no_bytes(const char *bytes, size_t n, void *arg, struct err *err)
     return 0;
 }
 
+/* What is bound is told when nothing else is to be bound. */
+void guest_binding(struct guest *g, bool binds)
+{
+    struct guestpods *all = g->of;
+
+    if (g->binds == binds)
+        return;
+    g->binds = binds;
+    all->binding += binds ? 1 : -1;
+    words_hold(all->words, all->binding > 0);
+}
+
 static void ask(struct guest *g, const char *method, const char *more,
                 json_t *body, const struct kube_ops *ops)
 {
@@ -44,7 +56,7 @@ static void ask(struct guest *g, const char *method, const char *more,
                                      g->space, g->name, more);
     struct kube_request q = { .method = method, .path = path,
                               .type = "application/json", .body = text,
-                              .len = strlen(text) };
+                              .len = strlen(text), .repeats = true };
     struct kube_answer full = { .rc = -EAGAIN };
 
     if (kube_start(g->of->kube, &q, ops, g, &g->call, NULL) < 0)
@@ -69,8 +81,7 @@ static void bound(struct guest *g)
 {
     autofree char *text = mem_printf("Weir has bound it to %s as %s", g->block,
                                      g->runner);
-    const struct word w = { g->uid, g->space, g->name, "Scheduled", text,
-                            true };
+    const struct word w = { g->uid, g->space, g->name, text, true };
 
     backoff_reset(&g->backoff);
     g->of->forbidden = false;
@@ -89,6 +100,7 @@ static void on_bound(const struct kube_answer *a, void *arg)
     g->unsure = true;
     if (a->rc == 0)
         bound(g);
+    guest_binding(g, false);
     if (a->rc == 0 || a->http == 409 || a->http == 404) {
         if (g->node)
             g->unsure = false;
@@ -116,6 +128,7 @@ void guest_bind(struct guest *g, const char *node)
     ask(g, "POST", "/binding",
         guestspec_binding(g->space, g->name, g->uid, node, g->runner,
                           g->of->conf.instance), &bind_ops);
+    guest_binding(g, g->call != NULL);
 }
 
 /* ---- delete ---- */
@@ -206,7 +219,7 @@ void guestpods_ask(struct guestpods *all)
     struct kube_request q = {
         .method = "POST", .type = "application/json", .body = body,
         .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-        .len = strlen(body),
+        .len = strlen(body), .repeats = true,
     };
 
     if (all->may || all->asking)

@@ -86,6 +86,7 @@ static void guest_free(struct guest *g)
     lease_clear(g);
     soon_del(g);
     (void) map_del(g->of->all, g->uid);
+    guest_binding(g, false);
     kube_cancel(g->call);
     watch_remove(g->timer);
     free(g->uid);
@@ -272,8 +273,7 @@ static bool is_waiting(const struct guest *g)
 
 static void say_unfit(struct guest *g, const char *why)
 {
-    const struct word w = { g->uid, g->space, g->name, "unsupported", why,
-                            false };
+    const struct word w = { g->uid, g->space, g->name, why, false };
 
     if (!g->unfit)
         words_say(g->of->words, &w);
@@ -513,7 +513,7 @@ void guestpods_tell(struct guestpods *all, const char *uid,
 {
     struct guest *g = map_get(all->all, uid);
     const struct word word = { uid, g ? g->space : NULL, g ? g->name : NULL,
-                               w->code, w->text, false };
+                               w->text, false };
 
     if (!g || is_over(g))
         return;

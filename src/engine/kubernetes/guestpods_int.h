@@ -30,6 +30,7 @@ struct guest {
     bool gated;                        /* others keep it from being bound */
     bool drop, dropped;                /* it is not to run any more */
     bool unsure;                       /* a binding may still come to something */
+    bool binds;                        /* `call` does */
     bool said;                         /* that it runs */
     enum guest_want want;
     struct engine_lease lease;         /* numbers alone, and ... */
@@ -51,6 +52,7 @@ struct guestpods {
     struct map *all, *leases;          /* by uid; by runner */
     struct words *words;
     bool listed, ready, forbidden;
+    int binding;                       /* of them, on the way */
     bool may, asking;                  /* bind pods; is that being asked? */
     struct kube_call *asked;
     struct watch *ask;
@@ -74,3 +76,4 @@ void guestpods_allowed(struct guestpods *all);
 /* One request each, if none is under way; its answer makes a step. */
 void guest_bind(struct guest *g, const char *node);
 void guest_delete(struct guest *g);
+void guest_binding(struct guest *g, bool binds);   /* it is on the way */

@@ -19,12 +19,12 @@
  * is not worth a second try; what the server could not take now is tried some
  * times more.
  */
-enum { TEXT_MAX_BYTES = 1000, CODE_MAX_BYTES = 60, NAME_CUT = 200 };
+enum { TEXT_MAX_BYTES = 1000, NAME_CUT = 200, GOOD_MAX = 20000 };
 
 struct saying {
     struct words *of;
     char *uid, *space, *name;
-    char code[CODE_MAX_BYTES + 1], text[TEXT_MAX_BYTES + 1];
+    char *text;
     bool good, conditioned, busy;
     bool more;                         /* it is another one since it left */
     bool done;                         /* ... and none is wanted any more */
@@ -35,11 +35,17 @@ struct saying {
     struct saying *next;               /* in line */
 };
 
+struct line {
+    struct saying *first, *last;
+    size_t count;
+};
+
 struct words {
     struct kube *kube;
     struct map *all;                   /* by uid: in line, or on the way */
-    struct saying *first, *last;
+    struct line lines[2];              /* why it waits; that it is bound */
     unsigned busy;
+    bool held;
     bool troubled;
     void (*trouble)(const char *text, void *arg);
     void *arg;
@@ -47,12 +53,14 @@ struct words {
 
 static void saying_free(struct saying *s)
 {
-    (void) map_del(s->of->all, s->uid);
+    if (map_get(s->of->all, s->uid) == s)
+        (void) map_del(s->of->all, s->uid);
     kube_cancel(s->call);
     watch_remove(s->timer);
     free(s->uid);
     free(s->space);
     free(s->name);
+    free(s->text);
     free(s);
 }
 
@@ -60,16 +68,17 @@ static void say_next(struct words *w);
 
 static void line_up(struct saying *s)
 {
-    struct words *w = s->of;
+    struct line *l = &s->of->lines[s->good];
 
     s->busy = s->more = s->conditioned = false;
     s->tries = 0;
     s->next = NULL;
-    if (w->last)
-        w->last->next = s;
+    if (l->last)
+        l->last->next = s;
     else
-        w->first = s;
-    w->last = s;
+        l->first = s;
+    l->last = s;
+    l->count++;
 }
 
 static void done(struct saying *s)
@@ -199,6 +208,7 @@ static void say(struct saying *s)
         .method = first ? "PATCH" : "POST", .path = path, .body = text,
         .type = first ? "application/strategic-merge-patch+json"
                       : "application/json", .len = strlen(text),
+        .repeats = true,               /* an Event has a name */
     };
 
     if (kube_start(s->of->kube, &q, &ops, s, &s->call, NULL) < 0)
@@ -208,14 +218,28 @@ static void say(struct saying *s)
 
 /* ---- the line ---- */
 
+static struct saying *line_next(struct line *l)
+{
+    struct saying *s = l->first;
+
+    if (!s)
+        return NULL;
+    l->first = s->next;
+    l->count--;
+    if (!l->first)
+        l->last = NULL;
+    return s;
+}
+
 static void say_next(struct words *w)
 {
-    struct saying *s;
+    while (w->busy < WORDS_AT_ONCE) {
+        struct saying *s = line_next(&w->lines[0]);
 
-    while (w->busy < WORDS_AT_ONCE && (s = w->first)) {
-        w->first = s->next;
-        if (!w->first)
-            w->last = NULL;
+        if (!s && !w->held)
+            s = line_next(&w->lines[1]);
+        if (!s)
+            break;
         if (s->done) {
             saying_free(s);
             continue;
@@ -226,10 +250,20 @@ static void say_next(struct words *w)
     }
 }
 
+void words_hold(struct words *w, bool hold)
+{
+    w->held = hold;
+    if (!hold)
+        say_next(w);
+}
+
 static void set(struct saying *s, const struct word *word)
 {
-    (void) snprintf(s->code, sizeof s->code, "%s", word->code);
-    object_line(word->text, strlen(word->text), s->text, sizeof s->text);
+    char line[TEXT_MAX_BYTES + 1];
+
+    object_line(word->text, strlen(word->text), line, sizeof line);
+    free(s->text);
+    s->text = mem_str(line);
     s->good = word->good;
 }
 
@@ -237,12 +271,18 @@ void words_say(struct words *w, const struct word *word)
 {
     struct saying *s = map_get(w->all, word->uid);
 
-    if (s) {
+    if (s && (s->busy || s->good == word->good)) {
         set(s, word);
         s->more = s->busy;
         s->done = false;
         return;
     }
+    if (s) {                           /* in the other line */
+        s->done = true;
+        (void) map_del(w->all, s->uid);
+    }
+    if (word->good && w->lines[1].count >= GOOD_MAX)
+        return;
     s = mem_new(sizeof *s);
     s->of = w;
     s->uid = mem_str(word->uid);
@@ -283,8 +323,11 @@ void words_close(struct words *w)
 
     if (!w)
         return;
+    for (int i = 0; i < 2; i++)
+        while ((s = line_next(&w->lines[i])))
+            saying_free(s);
     for (; (s = map_next(w->all, &pos, NULL)); pos = 0)
-        saying_free(s);
+        saying_free(s);                /* on the way */
     map_free(w->all);
     free(w);
 }

@@ -15,7 +15,7 @@ enum { WORDS_AT_ONCE = 2, WORDS_TRIES = 5 };
 
 struct word {
     const char *uid, *space, *name;    /* borrowed for the call, as all here */
-    const char *code, *text;
+    const char *text;
     bool good;                         /* it is bound: an Event alone */
 };
 
@@ -25,5 +25,7 @@ struct words *words_open(struct kube *k,
                          void *arg);
 void words_close(struct words *w);     /* NULL is fine */
 void words_say(struct words *w, const struct word *word);
+/* Until it is let go, nobody is told that it is bound. */
+void words_hold(struct words *w, bool hold);
 /* Nothing that waits to be said of it is said any more. */
 void words_forget(struct words *w, const char *uid);
