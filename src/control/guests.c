@@ -349,8 +349,11 @@ void guests_came(const json_t *guest, void *arg)
 {
     struct reached *r = arg;
     struct guests *all = guests_of(r->c);
-    struct guest *g = guest_get(all, json_get_str(guest, "uid", ""));
+    struct guest *g;
 
+    if (r->close)
+        return;
+    g = guest_get(all, json_get_str(guest, "uid", ""));
     if (g->told)
         return;
     g->of = r;
@@ -475,6 +478,16 @@ void guests_again(struct control *c)
             guest_free(all, list[i]);
         else if (!list[i]->gang)
             consider(all, list[i]);
+}
+
+void guests_leave(struct control *c, const struct reached *of)
+{
+    const struct guest *g;
+    size_t pos = 0;
+
+    while (c->guests && (g = map_next(c->guests->all, &pos, NULL)))
+        if (g->of == of)
+            abandon(c->guests, g);
 }
 
 void guests_forget(struct control *c, const struct reached *of)

@@ -14,6 +14,8 @@
 void guests_came(const json_t *guest, void *arg);
 void guests_gone(const char *uid, void *arg);
 void guests_told(void *arg);
+/* The pool is gone: nobody of it waits any more. */
+void guests_leave(struct control *c, const struct reached *of);
 /* Its engine is another one: it tells all again. */
 void guests_forget(struct control *c, const struct reached *of);
 /* The world was loaded again. */

@@ -328,6 +328,28 @@ static void test_killed(void)
     close_control(&c);
 }
 
+static void test_pool(void)
+{
+    struct err err = { 0 };
+    struct control c;
+    struct event e;
+
+    begin_lab(&c);
+    comes(&c, "p1 1");
+    comes(&c, "p2 2");
+    begun(&c, "p1");
+    over(&c, "p1", SPEC_CAUSE_NONE, 0);
+    over(&c, "p2", SPEC_CAUSE_LOST, 0);
+    ok(living(&c, 2)->tasks[0].state == TASK_WAITING, "one waits");
+    event_init(&e, EVENT_POOL_REMOVED);
+    e.data = json_pack("{s:s}", "name", "lab");
+    ok(journal_event(&c, &e, NULL, NULL, &err) == 0, "its pool is removed: %s",
+       err.text);
+    settle(&c);
+    ok(ended(&c, 2, "aborted", "aborted"), "so it waits no more");
+    close_control(&c);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -338,6 +360,7 @@ int main(void)
     test_abort();
     test_gang();
     test_killed();
+    test_pool();
     (void) fs_remove_tree(dir, NULL);
     return tap_done();
 }

@@ -250,6 +250,7 @@ static void pool_leave(struct control *c, struct reached *r)
         if (c->home)
             (void) home_send(c->home, id, &quit, NULL);
     }
+    guests_leave(c, r);
     blocks_forget(c, r);
     (void) map_del(c->pools, r->name);
     (void) map_set(c->leaving, r->name, r);
