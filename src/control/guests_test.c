@@ -170,9 +170,9 @@ static void test_life(void)
     ok(starts("p1") == 1 && stub.started[0].gpus == 1, "it has its place");
     comes(&c, "p1 1");
     ok(!living(&c, 2), "told again, it is the same one");
-    ok(wl->tasks[0].state == TASK_STARTING, "it starts");
+    ok(wl && wl->tasks[0].state == TASK_STARTING, "it starts");
     begun(&c, "p1");
-    ok(wl->tasks[0].state == TASK_RUNNING, "it runs");
+    ok(wl && wl->tasks[0].state == TASK_RUNNING, "it runs");
     begun(&c, "p1");
     over(&c, "p1", SPEC_CAUSE_NONE, 0);
     ok(ended(&c, 1, "succeeded", ""), "it ends well");

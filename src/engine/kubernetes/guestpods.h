@@ -44,24 +44,24 @@ struct guestpods_conf {
 };
 
 struct guestpods *guestpods_open(struct kube *k, const struct guestpods_conf *conf);
-void guestpods_close(struct guestpods *g);   /* NULL is fine */
+void guestpods_close(struct guestpods *all);   /* NULL is fine */
 
 /* Is this pod one of them?  And is it bound by us, for a lease? */
-bool guestpods_is(const struct guestpods *g, const json_t *pod);
-bool guestpods_own(const struct guestpods *g, const json_t *pod);
+bool guestpods_is(const struct guestpods *all, const json_t *pod);
+bool guestpods_own(const struct guestpods *all, const json_t *pod);
 
 /* As in pods.h, of those alone. */
-void guestpods_list(struct guestpods *g);
-void guestpods_listed(struct guestpods *g);
-void guestpods_ready(struct guestpods *g);
-void guestpods_put(struct guestpods *g, const json_t *pod);
-void guestpods_gone(struct guestpods *g, const json_t *pod);
+void guestpods_list(struct guestpods *all);
+void guestpods_listed(struct guestpods *all);
+void guestpods_ready(struct guestpods *all);
+void guestpods_put(struct guestpods *all, const json_t *pod);
+void guestpods_gone(struct guestpods *all, const json_t *pod);
 
-int guestpods_start(struct guestpods *g, const struct engine_lease *l,
+int guestpods_start(struct guestpods *all, const struct engine_lease *l,
                  struct err *err);
 /* False: no guest has this lease, as far as is known. */
-bool guestpods_stop(struct guestpods *g, const char *runner);
-void guestpods_tell(struct guestpods *g, const char *uid,
+bool guestpods_stop(struct guestpods *all, const char *runner);
+void guestpods_tell(struct guestpods *all, const char *uid,
                  const struct engine_word *w);
-void guestpods_find(const struct guestpods *g, json_t *list);    /* adds runners */
-bool guestpods_busy(const struct guestpods *g, const char *node);
+void guestpods_find(const struct guestpods *all, json_t *list);    /* adds runners */
+bool guestpods_busy(const struct guestpods *all, const char *node);
