@@ -470,7 +470,7 @@ void guestpods_ready(struct guestpods *all)
 /* ---- what is asked for ---- */
 
 int guestpods_start(struct guestpods *all, const struct engine_lease *l,
-                 struct err *err)
+                    struct err *err)
 {
     struct guest *g = map_get(all->all, l->guest);
 
@@ -509,7 +509,7 @@ bool guestpods_stop(struct guestpods *all, const char *runner)
 }
 
 void guestpods_tell(struct guestpods *all, const char *uid,
-                 const struct engine_word *w)
+                    const struct engine_word *w)
 {
     struct guest *g = map_get(all->all, uid);
     const struct word word = { uid, g ? g->space : NULL, g ? g->name : NULL,
@@ -548,7 +548,8 @@ bool guestpods_busy(const struct guestpods *all, const char *node)
 
 /* ---- open and close ---- */
 
-struct guestpods *guestpods_open(struct kube *k, const struct guestpods_conf *conf)
+struct guestpods *guestpods_open(struct kube *k,
+                                 const struct guestpods_conf *conf)
 {
     struct guestpods *all = mem_new(sizeof *all);
 

@@ -20,10 +20,10 @@ struct kube;
  */
 enum {
     GUESTPODS_MAX = 200000,
-    GUESTPODS_SOON_MS = 3000,             /* for room that the plan knows of */
-    GUESTPODS_UNSURE_MS = 5000,           /* until the watch shows a binding */
-    GUESTPODS_DROP_MS = 60000,            /* then it is deleted again */
-    GUESTPODS_ASK_MS = 60000,             /* for a right that is not there */
+    GUESTPODS_SOON_MS = 3000,          /* for room that the plan knows of */
+    GUESTPODS_UNSURE_MS = 5000,        /* until the watch shows a binding */
+    GUESTPODS_DROP_MS = 60000,         /* then it is deleted again */
+    GUESTPODS_ASK_MS = 60000,          /* for a right that is not there */
 };
 
 struct guestpods_conf {
@@ -43,7 +43,8 @@ struct guestpods_conf {
     void *arg;
 };
 
-struct guestpods *guestpods_open(struct kube *k, const struct guestpods_conf *conf);
+struct guestpods *guestpods_open(struct kube *k,
+                                 const struct guestpods_conf *conf);
 void guestpods_close(struct guestpods *all);   /* NULL is fine */
 
 /* Is this pod one of them?  And is it bound by us, for a lease? */
@@ -58,10 +59,10 @@ void guestpods_put(struct guestpods *all, const json_t *pod);
 void guestpods_gone(struct guestpods *all, const json_t *pod);
 
 int guestpods_start(struct guestpods *all, const struct engine_lease *l,
-                 struct err *err);
+                    struct err *err);
 /* False: no guest has this lease, as far as is known. */
 bool guestpods_stop(struct guestpods *all, const char *runner);
 void guestpods_tell(struct guestpods *all, const char *uid,
-                 const struct engine_word *w);
-void guestpods_find(const struct guestpods *all, json_t *list);    /* adds runners */
+                    const struct engine_word *w);
+void guestpods_find(const struct guestpods *all, json_t *list); /* adds */
 bool guestpods_busy(const struct guestpods *all, const char *node);
