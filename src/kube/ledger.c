@@ -21,6 +21,16 @@ static const char GPU[] = "nvidia.com/gpu";
 
 enum { WHY_MAX = 400, JOBS_BYTES = 64 * 1024 * 1024 };
 
+/* Anybody may ask for anything: more than any node has is counted as so much,
+ * with which the sums of RESOURCES_HOLDERS pods are still numbers.
+ */
+enum { GPUS_MAX = 1 << 16, CPUS_MAX = 1 << 27 };
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+    return n < most ? n : most;
+}
+
 static bool change_before(const void *va, const void *vb)
 {
     const struct change *a = va, *b = vb;
@@ -307,7 +317,8 @@ static int pod_make(struct ledger *l, const json_t *object, char *id,
     p->takes = read->takes;
     read->takes = (struct resources) { 0 };
     kube_pod_free(read);
-    p->gpus = resources_count(&p->takes, GPU);
+    p->takes.cpu_milli = at_most(p->takes.cpu_milli, CPUS_MAX);
+    p->gpus = at_most(resources_count(&p->takes, GPU), GPUS_MAX);
     p->space = tally_space(l->tally, space);
     p->created_s = created(object);
     (void) map_set(l->pods, p->id, p);
@@ -426,7 +437,8 @@ static int facts_read(const json_t *object, struct facts **ret,
     fit_node_read(object, &f->at);
     f->has = n->has;
     n->has = (struct resources) { 0 };
-    f->gpus = resources_count(&f->has, GPU);
+    f->has.cpu_milli = at_most(f->has.cpu_milli, CPUS_MAX);
+    f->gpus = at_most(resources_count(&f->has, GPU), GPUS_MAX);
     f->model = mem_str(n->product);
     f->open = is_ready(object) &&
               !json_get_bool(json_object_get(object, "spec"), "unschedulable",

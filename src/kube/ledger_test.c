@@ -622,9 +622,41 @@ static void test_random(uint64_t from)
     free(h);
 }
 
+/* Who may make pods may ask for anything, as often as he likes. */
+static void test_greedy(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *row;
+    struct ledger *l = begun(nodes);
+    const json_t *space;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        struct job j = { .space = "x", .gpus = 8, .cpus = 1, .made = T0 };
+        json_t *o, *asks;
+
+        (void) snprintf(j.name, sizeof j.name, "p%u", i);
+        o = pod(&j, MADE);
+        asks = json_object_get(json_object_get(json_array_get(json_object_get(
+               json_object_get(o, "spec"), "containers"), 0), "resources"),
+               "requests");
+        json_put_str(asks, "nvidia.com/gpu", "9000000000000000000");
+        json_put_str(asks, "cpu", "9000000000000000000");
+        tell(l, INVENTORY_POD, o, T0 + 1);
+    }
+    row = ledger_row(l, false, (T0 + 899) * UINT64_C(1000));
+    space = json_array_get(json_object_get(row, "namespaces"), 0);
+    ok(json_get_u64(space, "waited", 0) > UINT64_C(1) << 32,
+       "all that was waited for is a number");
+    ok(json_get_u64(json_array_get(json_object_get(row, "devices"), 0),
+                    "idle_frag", 0) > 0, "and it would fit nowhere");
+    json_decref(row);
+    ledger_free(l);
+    json_decref(nodes);
+}
+
 int main(void)
 {
     test_hand();
+    test_greedy();
     test_stuck();
     test_gap();
     test_late();
