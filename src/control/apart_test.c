@@ -558,6 +558,30 @@ static void test_restored(void)
     close_control(&c);
 }
 
+/* A restored store gives numbers again that were given before. */
+static void test_namesake(void)
+{
+    char name[RUNNER_NAME_SIZE];
+    struct runner_name old = { .block = "lab/n1", .alone = true, .gen = 1,
+                               .epoch = 7 };
+    struct control c;
+    uint64_t id;
+
+    begin_apart(&c);
+    id = submit(&c, 1, 1);
+    comes_here(&c, id, 0);
+    says(&c, WIRE_CLAIM, id, 0, "");
+    old.key = (struct lease_key) { id, 0, 0 };
+    runner_name_print(&old, name, sizeof name);
+    home.ops->gone(name, &c);
+    abort_all(&c, id);
+    ok(told(WIRE_STOP, id, 0) == 1 && task_in(&c, id), "a namesake of another "
+       "epoch that goes takes nothing along: it is told to stop");
+    says(&c, WIRE_ENDED, id, 0, "signalled");
+    ok(!task_in(&c, id), "and has ended when it says so");
+    close_control(&c);
+}
+
 /* ---- what they print, and what they may not say ---- */
 
 static void prints(struct control *c, uint64_t id, uint64_t of)
@@ -638,6 +662,7 @@ int main(void)
     test_find();
     test_again();
     test_restored();
+    test_namesake();
     test_says();
     test_key();
     (void) fs_remove_tree(dir, NULL);
