@@ -120,7 +120,7 @@ void settle_told(struct control *c, const char *block,
                  const struct wire_lease *w);
 /* What follows from a hello for a lease of the world's. */
 void settle_lease(struct control *c, struct lease *l, const void *hello);
-void settle_message(const char *block, const struct wire_msg *m, void *arg);
+void settle_message(const char *name, const struct wire_msg *m, void *arg);
 
 /* blocks.c */
-bool blocks_admit(const char *block, const char *token, void *arg);
+bool blocks_admit(const char *runner, const char *token, void *arg);
