@@ -179,10 +179,25 @@ static void advance(struct ledger *l, uint64_t to_s)
         pass(l, to_s);
 }
 
+/* What is between was not seen. */
+static void skip(struct ledger *l, uint64_t now_ms)
+{
+    ledger_seen(l, false, l->now_s * 1000);
+    ledger_seen(l, true, now_ms);
+}
+
+static bool has_jumped(const struct ledger *l, uint64_t now_s)
+{
+    return l->seeing && (now_s > l->now_s + LEDGER_JUMP_S ||
+                         l->now_s > now_s + LEDGER_JUMP_S);
+}
+
 static void catch_up(struct ledger *l, uint64_t now_ms)
 {
     uint64_t now_s = now_ms / 1000;
 
+    if (has_jumped(l, now_s))
+        skip(l, now_ms);
     if (!l->seeing)
         advance(l, UINT64_MAX);
     else if (now_s > LEDGER_LAG_S)
@@ -197,7 +212,7 @@ static void push(struct ledger *l, struct change *c, uint64_t at_s,
     c->at_s = at_s && at_s < now_s ? at_s : now_s;
     if (c->at_s < l->now_s)
         c->at_s = l->now_s;
-    if (c->pod && c->at_s < c->pod->last_s)
+    if (c->pod && c->pod->changes > 1 && c->at_s < c->pod->last_s)
         c->at_s = c->pod->last_s;
     if (c->pod)
         c->pod->last_s = c->at_s;
@@ -594,6 +609,7 @@ void ledger_seen(struct ledger *l, bool seen, uint64_t now_ms)
         l->seeing = true;
         return;
     }
+    catch_up(l, now_ms);
     advance(l, now_ms / 1000);
     row_end(l);
     l->seeing = false;

@@ -622,6 +622,30 @@ static void test_random(uint64_t from)
     free(h);
 }
 
+/* A clock that was never set is, and then is set back. */
+static void test_jump(void)
+{
+    const uint64_t far = T0 + UINT64_C(40) * 365 * 24 * 3600;
+    json_t *nodes = json_pack("[o]", node("n1", 4, "a", true));
+    struct ledger *l = begun(nodes);
+    struct job a = { "a", "x", "n1", NULL, 4, 1, T0, far, T0 + 1000 };
+    struct sums d = { 0 }, u = { 0 };
+    json_t *rows;
+
+    tell_pod(l, &a, MADE, T0 + 10);
+    ok(!ledger_take(l, false, (T0 + 130) * UINT64_C(1000)), "none is over");
+    tell_pod(l, &a, BOUND, far);
+    tell_pod(l, &a, ENDED, T0 + 1000);
+    rows = ledger_take(l, true, (T0 + 1101) * UINT64_C(1000));
+    add_rows(rows, &d, &u);
+    ok(d.seconds == 200 && at(json_array_get(rows, 0), "from") == T0,
+       "what is between was not seen");
+    ok(is(&d, 0, 400, 0, 400), "on both sides of it all is counted");
+    json_decref(rows);
+    json_decref(nodes);
+    ledger_free(l);
+}
+
 /* Who may make pods may ask for anything, as often as he likes. */
 static void test_greedy(void)
 {
@@ -657,6 +681,7 @@ int main(void)
 {
     test_hand();
     test_greedy();
+    test_jump();
     test_stuck();
     test_gap();
     test_late();
