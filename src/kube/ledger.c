@@ -134,10 +134,11 @@ static void row_end(struct ledger *l)
     l->row_s = l->now_s;
 }
 
-/* The state holds until then. */
+/* The state holds until then; one that holds for no time is not looked at. */
 static void pass(struct ledger *l, uint64_t to_s)
 {
-    fits_find(l);
+    if (l->now_s < to_s)
+        fits_find(l);
     while (l->now_s < to_s) {
         uint64_t edge = (l->now_s / LEDGER_ROW_S + 1) * LEDGER_ROW_S;
         uint64_t end = edge < to_s ? edge : to_s;
