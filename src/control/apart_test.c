@@ -523,6 +523,31 @@ static void test_again(void)
     close_control(&c);
 }
 
+/* Whoever only looks can stop nothing. */
+static void test_observe(void)
+{
+    autojson json_t *words = json_object();
+    struct err err = { 0 };
+    struct control c;
+    uint64_t id;
+
+    begin_apart(&c);
+    ok(pools_check("lab", "stub", words, true, &err, &c) == 0,
+       "a pool where nothing runs may become one that is looked at");
+    id = submit(&c, 1, 1);
+    ok(pools_check("lab", "stub", words, true, &err, &c) == -EBUSY &&
+       strstr(err.text, "has 1 lease that"), "not so where something does: %s",
+       err.text);
+    ok(pools_check("lab", "stub", words, false, &err, &c) == 0,
+       "but it may be told something else");
+    comes_here(&c, id, 0);
+    says(&c, WIRE_CLAIM, id, 0, "");
+    says(&c, WIRE_ENDED, id, 0, "none");
+    ok(pools_check("lab", "stub", words, true, &err, &c) == 0,
+       "and when it has ended");
+    close_control(&c);
+}
+
 /* After a restore nobody knows what was claimed since. */
 static void test_restored(void)
 {
@@ -661,6 +686,7 @@ int main(void)
     test_both();
     test_find();
     test_again();
+    test_observe();
     test_restored();
     test_namesake();
     test_says();
