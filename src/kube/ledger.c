@@ -631,6 +631,7 @@ json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
 {
     autobuf struct buf jobs = BUF_INIT(JOBS_BYTES);
     json_t *row, *waits;
+    uint64_t left_out;
     const struct pod *p;
     size_t pos = 0;
 
@@ -642,9 +643,11 @@ json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
     offer_waiting(l, waits);
     json_put(row, "waits", waits);
     (void) buf_str(&jobs, buf_text(&l->jobs));
+    left_out = l->left_out;
     while (going && (p = map_next(l->pods, &pos, NULL)))
-        if (p->is == STAGE_HELD && p->gpus)
-            (void) job_add(&jobs, p, 0);
+        if (p->is == STAGE_HELD && p->gpus && !job_add(&jobs, p, 0))
+            left_out++;
     json_put_str(row, "jobs", buf_text(&jobs));
+    json_put_u64(row, "jobs_left_out", left_out);
     return row;
 }

@@ -622,6 +622,26 @@ static void test_random(uint64_t from)
     free(h);
 }
 
+static void test_many(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *row;
+    struct ledger *l = begun(nodes);
+
+    for (unsigned i = 0; i < LEDGER_JOBS + 3; i++) {
+        struct job j = { "", "x", "n1", NULL, 1, 0, T0 + 1, T0 + 2, T0 + 3 };
+
+        (void) snprintf(j.name, sizeof j.name, "p%u", i);
+        tell_pod(l, &j, BOUND, T0 + 2);
+        tell_pod(l, &j, ENDED, T0 + 3);
+    }
+    row = ledger_row(l, false, (T0 + 100) * UINT64_C(1000));
+    ok(json_get_u64(row, "jobs_left_out", 0) == 3, "more than are kept are "
+       "counted, at once");
+    json_decref(row);
+    ledger_free(l);
+    json_decref(nodes);
+}
+
 /* A clock that was never set is, and then is set back. */
 static void test_jump(void)
 {
@@ -681,6 +701,7 @@ int main(void)
 {
     test_hand();
     test_greedy();
+    test_many();
     test_jump();
     test_stuck();
     test_gap();
