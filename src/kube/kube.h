@@ -48,8 +48,8 @@ struct kube_answer {
 };
 
 struct kube_ops {
-    /* A stream was answered with 2xx: it runs.  NULL where none is asked for,
-     * as is `bytes`.
+    /* A stream was answered with 2xx: it runs.  NULL, as is `bytes`, where
+     * none is asked for.
      */
     void (*head)(void *arg);
     /* Of such a stream; negative ends it with that. */
