@@ -7,7 +7,9 @@
 A real API server with its etcd, in a network of its own, has nodes and pods as
 objects alone.  `first` is the time from the start of our client to its whole
 inventory; `quiet` is what it costs while nothing changes, and `busy` while
-pods change at that rate.  Wants root; the first time the programs of
+pods change at that rate.  Then the same of a whole control plane that looks at
+the cluster (`observed`), and of one that works on it (`worked`), where each node
+is a block and a change of a pod may be one of what that has.  Wants root; the first time the programs of
 Kubernetes are built, which takes minutes.
 
     bench/kubernetes.py bind [--nodes 1000] [--pods 10000] [--quick]
@@ -19,6 +21,7 @@ the same for all.  A rate is from the first binding to the last.
 """
 import argparse
 import contextlib
+import glob
 import os
 import shutil
 import subprocess
@@ -33,7 +36,8 @@ from figures import say                # noqa: E402
 from follow import Follow              # noqa: E402
 from objects import PODS, each, node, pod          # noqa: E402
 from space import apart                # noqa: E402
-from weirtest import BUILD, Weir, as_sigterm_exit, read_text   # noqa: E402
+from weirtest import (BUILD, Weir, as_sigterm_exit, read_text,  # noqa: E402
+                      until)
 
 
 def fill(cluster, nodes, pods):
@@ -63,13 +67,13 @@ def first(follow, conf):
     return f
 
 
-def quiet(f, seconds):
+def quiet(f, seconds, what="quiet"):
     before, start = f.sums(), time.monotonic()
     time.sleep(seconds)
-    say("kubernetes-quiet", **used(f, before, start))
+    say(f"kubernetes-{what}", **used(f, before, start))
 
 
-def busy(cluster, f, pods, seconds, rate):
+def busy(cluster, f, pods, seconds, rate, what="busy"):
     before, start, n = f.sums(), time.monotonic(), 0
     conn = cluster.connect()
     while time.monotonic() < start + seconds:
@@ -77,11 +81,56 @@ def busy(cluster, f, pods, seconds, rate):
             time.sleep(0.001)
             continue
         cluster.need("PATCH", f"{PODS}/p{n % pods}",
-                     {"metadata": {"labels": {"n": str(n)}}}, conn,
+                     {"metadata": {"labels": {what: str(n)}}}, conn,
                      "application/merge-patch+json")
         n += 1
     conn.close()
-    say("kubernetes-busy", changes=n, **used(f, before, start))
+    say(f"kubernetes-{what}", changes=n, **used(f, before, start))
+
+
+class Control:
+    """A control plane with the cluster as a pool."""
+
+    def __init__(self, conf, *more):
+        self.weir = Weir(devices="none", args=["--runners", "127.0.0.1:0"])
+        self.weir.start()
+        self.weir.cli("pool", "add", "lab", "--engine", "kubernetes",
+                      "--kubeconfig", conf, *more, check=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.weir.end()
+
+    def pool(self):
+        return self.weir.client.need("GET", "/v1/pools/lab")
+
+    def until_listed(self, nodes):
+        """Every node is known, and what pods take of it."""
+        until(lambda: self.pool()["state"] == "ready" and
+              len(self.pool()["nodes"]) == nodes, "its nodes", 300, 0.2)
+
+    def sums(self):
+        ran = 0
+        for path in glob.glob(f"/proc/{self.weir.proc.pid}/task/*/schedstat"):
+            with open(path, encoding="ascii") as f:
+                ran += int(f.read().split()[0])
+        with open(f"/proc/{self.weir.proc.pid}/status",
+                  encoding="ascii") as f:
+            rss = next(x for x in f if x.startswith("VmRSS:"))
+        return {"cpu_ms": ran // 1000000,
+                "rss_kib": int(rss.split()[1])}
+
+
+def control(cluster, conf, a, what, *more):
+    start = time.monotonic()
+    with Control(conf, *more) as c:
+        c.until_listed(a.nodes)
+        say(f"kubernetes-{what}-first", nodes=a.nodes, pods=a.pods,
+            **used(c, {}, start))
+        quiet(c, a.seconds, f"{what}-quiet")
+        busy(cluster, c, a.pods, a.seconds, a.rate, f"{what}-busy")
 
 
 # ---- bind ----
@@ -210,6 +259,8 @@ def main():
                    conf) as f:
             quiet(f, a.seconds)
             busy(cluster, f, a.pods, a.seconds, a.rate)
+        control(cluster, conf, a, "observed", "--observe")
+        control(cluster, conf, a, "worked", "--conf", "image=none")
     return 0
 
 

@@ -304,6 +304,8 @@ def wrong(tap):
                 (("pool", "add", "y"), 2, "--engine is needed"),
                 (("pool", "add", "y", "--engine", "kubernetes",
                   "--kubeconfig", "f"), 2, "--observe"),
+                (("pool", "add", "y", "--engine", "kubernetes", "--observe",
+                  "--namespace", "a/../b"), 2, "namespace: 'a/../b'"),
                 (("pool", "add", "y", "--engine", "moon"), 2,
                  "there is no 'moon'"),
                 (("pool", "add", "y", "--engine", "fake", "--conf", "a"), 2,

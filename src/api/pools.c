@@ -323,7 +323,9 @@ static bool is_same(const struct call *c, const struct pool *p,
                  : json_object_size(p->conf) == 0);
 }
 
-/* A refusal of the service: the name is taken, or a field makes no sense. */
+/* A refusal of the service: the name is taken, a field makes no sense, or what
+ * runs there is in the way.
+ */
 static bool refused(struct call *c)
 {
     autojson json_t *none = json_object();
@@ -338,7 +340,8 @@ static bool refused(struct call *c)
                                      json_get_bool(c->body, "observe", false),
                                      &err, c->api->arg);
     if (rc < 0)
-        reply_error(c, rc == -EEXIST ? 409 : 422, "%s", err.text);
+        reply_error(c, rc == -EEXIST || rc == -EBUSY ? 409 : 422, "%s",
+                    err.text);
     return rc < 0;
 }
 

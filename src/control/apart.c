@@ -387,7 +387,7 @@ bool apart_gone(struct control *c, const char *name)
         return false;
     free(map_del(c->alone, name));
     h = held_get(c, &n.key);
-    if (h && h->gen == n.gen)
+    if (h && h->gen == n.gen && h->epoch == n.epoch)
         held_del(c, &n.key);
     if (wanted(c, &n))
         log_say(LOG_WARN, "a runner went away", "runner", name, NULL);

@@ -528,6 +528,31 @@ static void test_again(void)
     close_control(&c);
 }
 
+/* Whoever only looks can stop nothing. */
+static void test_observe(void)
+{
+    autojson json_t *words = json_object();
+    struct err err = { 0 };
+    struct control c;
+    uint64_t id;
+
+    begin_apart(&c);
+    ok(pools_check("lab", "stub", words, true, &err, &c) == 0,
+       "a pool where nothing runs may become one that is looked at");
+    id = submit(&c, 1, 1);
+    ok(pools_check("lab", "stub", words, true, &err, &c) == -EBUSY &&
+       strstr(err.text, "has 1 lease that"), "not so where something does: %s",
+       err.text);
+    ok(pools_check("lab", "stub", words, false, &err, &c) == 0,
+       "but it may be told something else");
+    comes_here(&c, id, 0);
+    says(&c, WIRE_CLAIM, id, 0, "");
+    says(&c, WIRE_ENDED, id, 0, "none");
+    ok(pools_check("lab", "stub", words, true, &err, &c) == 0,
+       "and when it has ended");
+    close_control(&c);
+}
+
 /* After a restore nobody knows what was claimed since. */
 static void test_restored(void)
 {
@@ -560,6 +585,30 @@ static void test_restored(void)
     says(&c, WIRE_ENDED, id, 0, "signalled");
     ok(stops(id, 0, 1) == 1 && !task_in(&c, id), "until it has ended");
     free(c.epochs);
+    close_control(&c);
+}
+
+/* A restored store gives numbers again that were given before. */
+static void test_namesake(void)
+{
+    char name[RUNNER_NAME_SIZE];
+    struct runner_name old = { .block = "lab/n1", .alone = true, .gen = 1,
+                               .epoch = 7 };
+    struct control c;
+    uint64_t id;
+
+    begin_apart(&c);
+    id = submit(&c, 1, 1);
+    comes_here(&c, id, 0);
+    says(&c, WIRE_CLAIM, id, 0, "");
+    old.key = (struct lease_key) { id, 0, 0 };
+    runner_name_print(&old, name, sizeof name);
+    home.ops->gone(name, &c);
+    abort_all(&c, id);
+    ok(told(WIRE_STOP, id, 0) == 1 && task_in(&c, id), "a namesake of another "
+       "epoch that goes takes nothing along: it is told to stop");
+    says(&c, WIRE_ENDED, id, 0, "signalled");
+    ok(!task_in(&c, id), "and has ended when it says so");
     close_control(&c);
 }
 
@@ -642,7 +691,9 @@ int main(void)
     test_both();
     test_find();
     test_again();
+    test_observe();
     test_restored();
+    test_namesake();
     test_says();
     test_key();
     (void) fs_remove_tree(dir, NULL);

@@ -123,4 +123,4 @@ void settle_lease(struct control *c, struct lease *l, const void *hello);
 void settle_message(const char *name, const struct wire_msg *m, void *arg);
 
 /* blocks.c */
-bool blocks_admit(const char *block, const char *token, void *arg);
+bool blocks_admit(const char *runner, const char *token, void *arg);

@@ -191,19 +191,24 @@ void observe_close(struct control *c)
     json_decref(take(c->totals));
 }
 
-static json_t *under_way(const struct control *c, const char *pool,
-                         bool going)
+/* To look at it may end a row: it is taken at once, so that no time is missing
+ * and sums never fall.
+ */
+static json_t *under_way(struct control *c, const char *pool, bool going)
 {
-    const struct reached *r = map_get(c->pools, pool);
+    struct reached *r = map_get(c->pools, pool);
+    json_t *now;
 
-    return r && r->engine && r->observe
-           ? r->ops->history(r->engine, going ? ENGINE_GOING
-                                              : ENGINE_UNDER_WAY) : NULL;
+    if (!r || !r->engine || !r->observe)
+        return NULL;
+    now = r->ops->history(r->engine, going ? ENGINE_GOING : ENGINE_UNDER_WAY);
+    take_rows(c, r, ENGINE_OVER);
+    return now;
 }
 
 json_t *observe_rows(const char *pool, bool going, void *arg)
 {
-    const struct control *c = arg;
+    struct control *c = arg;
     json_t *list = json_array(), *kept;
     autojson json_t *now = under_way(c, pool, going);
     size_t i;
@@ -223,9 +228,9 @@ json_t *observe_rows(const char *pool, bool going, void *arg)
 
 json_t *observe_totals(const char *pool, void *arg)
 {
-    const struct control *c = arg;
-    const json_t *so_far = json_object_get(c->totals, pool);
+    struct control *c = arg;
     autojson json_t *now = under_way(c, pool, false);
+    const json_t *so_far = json_object_get(c->totals, pool);
     json_t *sum;
 
     if (!so_far && !now)

@@ -119,6 +119,10 @@ static void test_rows(void)
     ok(unwritten(&c) == 1 && total(&c, "seen") > 239 &&
        total(&c, "seen") < 241 && total(&c, "waste") > 12.9 &&
        total(&c, "waste") < 13.1, "what goes on is in the totals");
+    over = take(going);
+    going = rows(8, 1);
+    ok(total(&c, "seen") > 299 && unwritten(&c) == 2,
+       "and stays there when it is over, at once");
     close_control(&c);
     json_decref(take(going));
 }

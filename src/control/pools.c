@@ -12,6 +12,7 @@
 #include "engine/home.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -446,6 +447,21 @@ void pools_close(struct control *c)
 
 /* ---- for the API ---- */
 
+/* What has a runner of its own is its engine's to stop, and one that only looks
+ * stops nothing.
+ */
+static int check_left(const struct control *c, const struct reached *r,
+                      struct err *err)
+{
+    uint64_t n = r && r->ops && r->ops->apart
+                 ? world_pool_leases(c->world, r->name) : 0;
+
+    return n == 0 ? 0 : err_set(err, EBUSY, "pool '%s' has %" PRIu64 " lease%s "
+                                "that nobody could stop then: drain it, and "
+                                "observe it when they have ended", r->name, n,
+                                n == 1 ? "" : "s");
+}
+
 int pools_check(const char *name, const char *engine, const json_t *conf,
                 bool observe, struct err *err, void *arg)
 {
@@ -458,7 +474,9 @@ int pools_check(const char *name, const char *engine, const json_t *conf,
         return err_set(err, EEXIST, "the pool '%s' is this control plane's "
                        "own: choose another name", name);
     rc = engine_choose(engine, &ops, err);
-    return rc < 0 ? rc : ops->check(conf, observe, err);
+    if (rc == 0)
+        rc = ops->check(conf, observe, err);
+    return rc == 0 && observe ? check_left(c, r, err) : rc;
 }
 
 json_t *pools_seen(const char *name, void *arg)

@@ -11,6 +11,8 @@
 
 enum { TEXT_MAX = 1 << 22 };           /* of the labels of a node */
 
+static const char NEVER[] = "never";
+
 /* ---- nodes ---- */
 
 static void add_word(struct buf *b, const char *s)
@@ -98,6 +100,20 @@ static void put_part(json_t *to, const char *key, const json_t *part)
         json_put(to, key, json_deep_copy(part));
 }
 
+/* How much there is to compare a node with. */
+static size_t words(const json_t *part)
+{
+    size_t sum = 1, i;
+    const char *key;
+    json_t *one;
+
+    json_object_foreach((json_t *) (uintptr_t) part, key, one)
+        sum += words(one);
+    json_array_foreach(part, i, one)
+        sum += words(one);
+    return sum;
+}
+
 json_t *fit_read(const json_t *pod)
 {
     const json_t *spec = json_object_get(pod, "spec");
@@ -108,6 +124,10 @@ json_t *fit_read(const json_t *pod)
     put_part(o, "required", object_at(spec, "affinity", "nodeAffinity",
                                   "requiredDuringSchedulingIgnoredDuring"
                                   "Execution", NULL));
+    if (words(o) > FIT_WORDS) {
+        json_decref(o);
+        o = json_pack("{s:b}", NEVER, 1);
+    }
     return o;
 }
 
@@ -241,7 +261,8 @@ static bool is_tolerated(const json_t *tolerations, const struct fit_node *n)
 
 bool fit_may(const json_t *fit, const struct fit_node *n)
 {
-    return is_tolerated(json_object_get(fit, "tolerations"), n) &&
+    return !json_object_get(fit, NEVER) &&
+           is_tolerated(json_object_get(fit, "tolerations"), n) &&
            is_selected(json_object_get(fit, "selector"), n) &&
            is_required(json_object_get(fit, "required"), n);
 }

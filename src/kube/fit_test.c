@@ -139,8 +139,37 @@ static void test_same(void)
     json_decref(o);
 }
 
+/* Who tolerates all, so many times. */
+static bool tolerates(unsigned times)
+{
+    autofree char *text = quoted(node_text);
+    json_t *node = parsed(text), *list = json_array(), *fit;
+    json_t *pod = json_pack("{s:{s:o}}", "spec", "tolerations", list);
+    struct fit_node at = { 0 };
+    bool is;
+
+    for (unsigned i = 0; i < times; i++)
+        (void) json_array_append_new(list, json_pack("{s:s}", "operator",
+                                                     "Exists"));
+    fit_node_read(node, &at);
+    fit = fit_read(pod);
+    is = fit_may(fit, &at);
+    fit_node_clear(&at);
+    json_decref(node);
+    json_decref(pod);
+    json_decref(fit);
+    return is;
+}
+
+static void test_words(void)
+{
+    ok(tolerates(FIT_WORDS / 2 - 1) && !tolerates(FIT_WORDS / 2),
+       "who has too much to say fits nowhere");
+}
+
 int main(void)
 {
+    test_words();
     test_selector();
     test_affinity();
     test_taints();

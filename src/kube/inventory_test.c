@@ -385,10 +385,29 @@ static void test_tolerate(void)
     kube_node_free(n);
 }
 
+static void test_taints(void)
+{
+    autojson json_t *o = parsed(
+        "{\"metadata\":{\"name\":\"n\"},\"spec\":{\"taints\":[]},"
+        "\"status\":{\"conditions\":[{\"type\":\"Ready\","
+        "\"status\":\"True\"}]}}");
+    json_t *list = json_object_get(json_object_get(o, "spec"), "taints");
+    struct kube_node *n = NULL;
+
+    for (int i = 0; i <= KUBE_NODE_TAINTS; i++)
+        json_array_append_new(list, json_pack("{s:s,s:s}", "key", "a",
+                                              "effect", "NoSchedule"));
+    ok(kube_node_read(o, &n, NULL) == 0 && n->ntaints == KUBE_NODE_TAINTS &&
+       kube_node_closed(n, "a") && kube_node_closed(n, "a,,b") &&
+       kube_node_closed(n, ",a"), "nobody tolerates more than are kept");
+    kube_node_free(n);
+}
+
 int main(void)
 {
     test_own();
     test_tolerate();
+    test_taints();
     test_node();
     test_closed();
     test_bad();

@@ -50,7 +50,9 @@ struct kube_answer {
 };
 
 struct kube_ops {
-    /* A stream was answered with 2xx: it runs. */
+    /* A stream was answered with 2xx: it runs.  NULL, as is `bytes`, where
+     * none is asked for.
+     */
     void (*head)(void *arg);
     /* Of such a stream; negative ends it with that. */
     int (*bytes)(const char *p, size_t n, void *arg, struct err *err);

@@ -21,6 +21,16 @@ static const char GPU[] = "nvidia.com/gpu";
 
 enum { WHY_MAX = 400, JOBS_BYTES = 64 * 1024 * 1024 };
 
+/* Anybody may ask for anything: more than any node has is counted as so much,
+ * with which the sums of RESOURCES_HOLDERS pods are still numbers.
+ */
+enum { GPUS_MAX = 1 << 16, CPUS_MAX = 1 << 27 };
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+    return n < most ? n : most;
+}
+
 static bool change_before(const void *va, const void *vb)
 {
     const struct change *a = va, *b = vb;
@@ -124,10 +134,11 @@ static void row_end(struct ledger *l)
     l->row_s = l->now_s;
 }
 
-/* The state holds until then. */
+/* The state holds until then; one that holds for no time is not looked at. */
 static void pass(struct ledger *l, uint64_t to_s)
 {
-    fits_find(l);
+    if (l->now_s < to_s)
+        fits_find(l);
     while (l->now_s < to_s) {
         uint64_t edge = (l->now_s / LEDGER_ROW_S + 1) * LEDGER_ROW_S;
         uint64_t end = edge < to_s ? edge : to_s;
@@ -169,10 +180,25 @@ static void advance(struct ledger *l, uint64_t to_s)
         pass(l, to_s);
 }
 
+/* What is between was not seen. */
+static void skip(struct ledger *l, uint64_t now_ms)
+{
+    ledger_seen(l, false, l->now_s * 1000);
+    ledger_seen(l, true, now_ms);
+}
+
+static bool has_jumped(const struct ledger *l, uint64_t now_s)
+{
+    return l->seeing && (now_s > l->now_s + LEDGER_JUMP_S ||
+                         l->now_s > now_s + LEDGER_JUMP_S);
+}
+
 static void catch_up(struct ledger *l, uint64_t now_ms)
 {
     uint64_t now_s = now_ms / 1000;
 
+    if (has_jumped(l, now_s))
+        skip(l, now_ms);
     if (!l->seeing)
         advance(l, UINT64_MAX);
     else if (now_s > LEDGER_LAG_S)
@@ -187,7 +213,7 @@ static void push(struct ledger *l, struct change *c, uint64_t at_s,
     c->at_s = at_s && at_s < now_s ? at_s : now_s;
     if (c->at_s < l->now_s)
         c->at_s = l->now_s;
-    if (c->pod && c->at_s < c->pod->last_s)
+    if (c->pod && c->pod->changes > 1 && c->at_s < c->pod->last_s)
         c->at_s = c->pod->last_s;
     if (c->pod)
         c->pod->last_s = c->at_s;
@@ -307,7 +333,8 @@ static int pod_make(struct ledger *l, const json_t *object, char *id,
     p->takes = read->takes;
     read->takes = (struct resources) { 0 };
     kube_pod_free(read);
-    p->gpus = resources_count(&p->takes, GPU);
+    p->takes.cpu_milli = at_most(p->takes.cpu_milli, CPUS_MAX);
+    p->gpus = at_most(resources_count(&p->takes, GPU), GPUS_MAX);
     p->space = tally_space(l->tally, space);
     p->created_s = created(object);
     (void) map_set(l->pods, p->id, p);
@@ -426,7 +453,8 @@ static int facts_read(const json_t *object, struct facts **ret,
     fit_node_read(object, &f->at);
     f->has = n->has;
     n->has = (struct resources) { 0 };
-    f->gpus = resources_count(&f->has, GPU);
+    f->has.cpu_milli = at_most(f->has.cpu_milli, CPUS_MAX);
+    f->gpus = at_most(resources_count(&f->has, GPU), GPUS_MAX);
     f->model = mem_str(n->product);
     f->open = is_ready(object) &&
               !json_get_bool(json_object_get(object, "spec"), "unschedulable",
@@ -582,6 +610,7 @@ void ledger_seen(struct ledger *l, bool seen, uint64_t now_ms)
         l->seeing = true;
         return;
     }
+    catch_up(l, now_ms);
     advance(l, now_ms / 1000);
     row_end(l);
     l->seeing = false;
@@ -602,6 +631,7 @@ json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
 {
     autobuf struct buf jobs = BUF_INIT(JOBS_BYTES);
     json_t *row, *waits;
+    uint64_t left_out;
     const struct pod *p;
     size_t pos = 0;
 
@@ -613,9 +643,11 @@ json_t *ledger_row(struct ledger *l, bool going, uint64_t now_ms)
     offer_waiting(l, waits);
     json_put(row, "waits", waits);
     (void) buf_str(&jobs, buf_text(&l->jobs));
+    left_out = l->left_out;
     while (going && (p = map_next(l->pods, &pos, NULL)))
-        if (p->is == STAGE_HELD && p->gpus)
-            (void) job_add(&jobs, p, 0);
+        if (p->is == STAGE_HELD && p->gpus && !job_add(&jobs, p, 0))
+            left_out++;
     json_put_str(row, "jobs", buf_text(&jobs));
+    json_put_u64(row, "jobs_left_out", left_out);
     return row;
 }

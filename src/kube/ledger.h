@@ -34,7 +34,8 @@ struct err;
  * CPUs in thousandths, times in seconds since 1970.  `jobs_left_out` says how
  * many more there were.
  *
- *   1. Nothing is counted while the cluster is not seen.
+ *   1. Nothing is counted while the cluster is not seen, nor where the clock
+ *      goes by more than LEDGER_JUMP_S at once, as of a machine that slept.
  *   2. In each row and for each model: used, waste, idle_frag and idle_nodemand
  *      are what open nodes have, and what pods hold on any node.
  *   3. The same objects at the same times make the same rows.
@@ -42,6 +43,7 @@ struct err;
 enum {
     LEDGER_LAG_S = 30,
     LEDGER_ROW_S = 900,
+    LEDGER_JUMP_S = 24 * 60 * 60,
     LEDGER_WAITS = 8,
     LEDGER_JOBS = 500,
 };

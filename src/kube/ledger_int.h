@@ -30,7 +30,7 @@ struct facts {
 /* Held on a node by pods of one namespace. */
 struct hold {
     uint32_t space;
-    int64_t gpus, cpus_milli;
+    int64_t pods, gpus, cpus_milli;
 };
 
 /* There for as long as it has facts or pods. */

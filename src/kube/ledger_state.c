@@ -108,8 +108,11 @@ static void hold_add(struct place *p, const struct pod *pod, int sign)
         p->holds = mem_more(p->holds, p->nholds, sizeof *p->holds);
         p->holds[p->nholds++] = (struct hold) { .space = pod->space };
     }
+    p->holds[i].pods += sign;
     p->holds[i].gpus += sign * (int64_t) pod->gpus;
     p->holds[i].cpus_milli += sign * (int64_t) pod->takes.cpu_milli;
+    if (p->holds[i].pods == 0)
+        p->holds[i] = p->holds[--p->nholds];
 }
 
 static void pod_count(struct ledger *l, struct place *p,

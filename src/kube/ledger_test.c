@@ -622,9 +622,87 @@ static void test_random(uint64_t from)
     free(h);
 }
 
+static void test_many(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *row;
+    struct ledger *l = begun(nodes);
+
+    for (unsigned i = 0; i < LEDGER_JOBS + 3; i++) {
+        struct job j = { "", "x", "n1", NULL, 1, 0, T0 + 1, T0 + 2, T0 + 3 };
+
+        (void) snprintf(j.name, sizeof j.name, "p%u", i);
+        tell_pod(l, &j, BOUND, T0 + 2);
+        tell_pod(l, &j, ENDED, T0 + 3);
+    }
+    row = ledger_row(l, false, (T0 + 100) * UINT64_C(1000));
+    ok(json_get_u64(row, "jobs_left_out", 0) == 3, "more than are kept are "
+       "counted, at once");
+    json_decref(row);
+    ledger_free(l);
+    json_decref(nodes);
+}
+
+/* A clock that was never set is, and then is set back. */
+static void test_jump(void)
+{
+    const uint64_t far = T0 + UINT64_C(40) * 365 * 24 * 3600;
+    json_t *nodes = json_pack("[o]", node("n1", 4, "a", true));
+    struct ledger *l = begun(nodes);
+    struct job a = { "a", "x", "n1", NULL, 4, 1, T0, far, T0 + 1000 };
+    struct sums d = { 0 }, u = { 0 };
+    json_t *rows;
+
+    tell_pod(l, &a, MADE, T0 + 10);
+    ok(!ledger_take(l, false, (T0 + 130) * UINT64_C(1000)), "none is over");
+    tell_pod(l, &a, BOUND, far);
+    tell_pod(l, &a, ENDED, T0 + 1000);
+    rows = ledger_take(l, true, (T0 + 1101) * UINT64_C(1000));
+    add_rows(rows, &d, &u);
+    ok(d.seconds == 200 && at(json_array_get(rows, 0), "from") == T0,
+       "what is between was not seen");
+    ok(is(&d, 0, 400, 0, 400), "on both sides of it all is counted");
+    json_decref(rows);
+    json_decref(nodes);
+    ledger_free(l);
+}
+
+/* Who may make pods may ask for anything, as often as he likes. */
+static void test_greedy(void)
+{
+    json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *row;
+    struct ledger *l = begun(nodes);
+    const json_t *space;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        struct job j = { .space = "x", .gpus = 8, .cpus = 1, .made = T0 };
+        json_t *o, *asks;
+
+        (void) snprintf(j.name, sizeof j.name, "p%u", i);
+        o = pod(&j, MADE);
+        asks = json_object_get(json_object_get(json_array_get(json_object_get(
+               json_object_get(o, "spec"), "containers"), 0), "resources"),
+               "requests");
+        json_put_str(asks, "nvidia.com/gpu", "9000000000000000000");
+        json_put_str(asks, "cpu", "9000000000000000000");
+        tell(l, INVENTORY_POD, o, T0 + 1);
+    }
+    row = ledger_row(l, false, (T0 + 899) * UINT64_C(1000));
+    space = json_array_get(json_object_get(row, "namespaces"), 0);
+    ok(json_get_u64(space, "waited", 0) > UINT64_C(1) << 32,
+       "all that was waited for is a number");
+    ok(json_get_u64(json_array_get(json_object_get(row, "devices"), 0),
+                    "idle_frag", 0) > 0, "and it would fit nowhere");
+    json_decref(row);
+    ledger_free(l);
+    json_decref(nodes);
+}
+
 int main(void)
 {
     test_hand();
+    test_greedy();
+    test_many();
+    test_jump();
     test_stuck();
     test_gap();
     test_late();

@@ -82,7 +82,7 @@ static bool is_listed(const char *list, const char *key)
     while (list && *list) {
         size_t n = strcspn(list, ",");
 
-        if (n == len && strncmp(list, key, n) == 0)
+        if (n > 0 && n == len && strncmp(list, key, n) == 0)
             return true;
         list += n + (list[n] == ',');
     }

@@ -261,23 +261,7 @@ static void on_end(const struct kube_answer *a, void *arg)
 
 /* ---- the next step ---- */
 
-static void no_head(void *arg)
-{
-    (void) arg;
-}
-
-static int no_bytes(const char *p, size_t n, void *arg, struct err *err)
-{
-    (void) p;
-    (void) n;
-    (void) arg;
-    (void) err;
-    return 0;
-}
-
-static const struct kube_ops list_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_page,
-};
+static const struct kube_ops list_ops = { .done = on_page };
 static const struct kube_ops watch_ops = {
     .head = on_head, .bytes = on_bytes, .done = on_end,
 };

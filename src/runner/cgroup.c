@@ -392,9 +392,10 @@ uint64_t cgroup_oom_kills(const struct cgroup *c, const char *lease)
     autofree char *text = group ? get(group, c->unified ? "memory.events"
                                              : "memory.oom_control") : NULL;
     const char *at = text ? strstr(text, "oom_kill ") : NULL;
+    uint64_t now = c->inside ? inside_kills(c->events) : 0;
 
-    if (c->inside)
-        return inside_kills(c->events) - c->kills;
+    if (c->inside)                     /* none, if it cannot be read any more */
+        return now > c->kills ? now - c->kills : 0;
     return at ? strtoull(at + strlen("oom_kill "), NULL, 10) : 0;
 }
 

@@ -46,7 +46,7 @@ static const char *const known[] = {
 };
 static const char GPU[] = "nvidia.com/gpu";
 
-enum { AUTHORITY_MAX = 1024 * 1024 };
+enum { AUTHORITY_MAX = 1024 * 1024, SPACE_MAX = 63 };
 
 struct side {
     struct kubernetes *of;
@@ -81,11 +81,24 @@ struct kubernetes {
     char missing[400];                 /* and what it says; "": all well */
 };
 
+/* As Kubernetes has it: it becomes a part of paths. */
+static int check_space(const char *s, struct err *err)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+    return n > 0 && n <= SPACE_MAX && !s[n] ? 0 :
+           err_set(err, EINVAL, "conf: namespace: '%.80s' cannot be one: small "
+                   "letters, digits and '-', %d at most", s, SPACE_MAX);
+}
+
 static int kubernetes_check(const json_t *conf, bool observe, struct err *err)
 {
     const char *file = json_get_str(conf, "kubeconfig", NULL);
+    const char *space = json_get_str(conf, "namespace", NULL);
     int rc = engine_conf_keys(conf, known, err);
 
+    if (rc == 0 && space)
+        rc = check_space(space, err);
     if (rc < 0)
         return rc;
     if (file && file[0] != '/')
@@ -458,7 +471,7 @@ static int open_spec(struct kubernetes *k, const struct engine_conf *conf,
         .authority = k->texts[1], .home = k->texts[2],
         .log_bytes = conf->log_bytes,
     };
-    return 0;
+    return check_space(k->spec.space, err);  /* a kubeconfig's, perhaps */
 }
 
 /* Pods of others, unless it is to have none. */

@@ -105,23 +105,7 @@ static void on_done(const struct kube_answer *a, void *arg)
     say(r);
 }
 
-static void no_head(void *arg)
-{
-    (void) arg;
-}
-
-static int no_bytes(const char *p, size_t n, void *arg, struct err *err)
-{
-    (void) p;
-    (void) n;
-    (void) arg;
-    (void) err;
-    return 0;
-}
-
-static const struct kube_ops kube_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_done,
-};
+static const struct kube_ops kube_ops = { .done = on_done };
 
 static void ask(struct rights *r)
 {
