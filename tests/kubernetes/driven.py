@@ -322,6 +322,26 @@ def test_again(tap, d, place, folder, conf):
         tap.equal(len(again.overs), 1, "and nothing else was told")
 
 
+def test_late(tap, d, place, cluster):
+    """One that comes of a request of an earlier life."""
+    me = runner(80)
+
+    def stop():
+        d.tell(stop=me)
+        place.leaves(me)
+        place.away(me)
+        until(lambda: me not in d.ask("find"), f"{me} to be forgotten")
+    d.tell(start=me)
+    p = place.pod(me)
+    stop()
+    meta = {k: p["metadata"][k] for k in ("name", "labels", "annotations")}
+    cluster.need("POST", PODS, p | {"metadata": meta, "status": {}})
+    d.next("changed")
+    tap.ok(me in d.ask("find"), "one that nobody asked for is told of")
+    stop()
+    tap.ok(True, "and goes, as is said then")
+
+
 def role(cluster, name, kind, rules):
     at = "/apis/rbac.authorization.k8s.io/v1/"
     where = at if kind == "ClusterRole" else at + "namespaces/default/"
@@ -422,6 +442,7 @@ def run(tap):
             test_refused(tap, d, place, cluster)
             test_place(tap, d, place)
             test_away(tap, d, place, cluster)
+            test_late(tap, d, place, cluster)
             test_again(tap, d, place, folder, conf)
         test_rights(tap, cluster, folder)
 
