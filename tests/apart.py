@@ -299,7 +299,8 @@ def killed(tap, rounds):
         weir.start()
         pool(weir, lies=";slow=600000")
         first = submit(weir, gpu("x"))
-        weir.client.wait(first, "running")
+        until(lambda: weir.client.tasks(first)[0]["state"] == "running",
+              "it to run")
         weir.kill()
         weir.start()
         until(lambda: [e for e in weir.client.events(type="task.retrying")

@@ -484,6 +484,10 @@ static void test_find(void)
        "wanted is stopped, and nothing else");
     ok(stops(id, 0, 1) == 0, "what is wanted is not");
     json_decref(take(stub.finds));
+    stub.finds = json_pack("[s,s]", living, "lab/n1#w78/0.0#1@0");
+    stub.events->changed(stub.of);
+    ok(stops(78, 0, 1) == 1 && stub.nstopped == 3, "so is what is found later");
+    json_decref(take(stub.finds));
     close_control(&c);
 }
 

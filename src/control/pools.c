@@ -108,8 +108,12 @@ static void on_changed(void *arg)
     struct reached *r = arg;
     struct err err = { 0 };
 
-    if (!r->close && take_all(r, &err) < 0)
+    if (r->close)
+        return;
+    if (take_all(r, &err) < 0)
         on_trouble(err.text, r);
+    if (r->reachable)
+        apart_sweep(r);
 }
 
 static void on_state(bool reachable, const char *why, void *arg)

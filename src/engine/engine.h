@@ -90,7 +90,7 @@ struct engine_events {
     void (*block_up)(const char *block, const char *token,
                      const json_t *inventory, void *arg);
     void (*block_lost)(const char *block, const char *why, void *arg);
-    /* The inventory is another one: there is more to get. */
+    /* The inventory is another one: there is more to get, or to be found. */
     void (*changed)(void *arg);
     /* Can what is behind it be reached?  Else why not, in one sentence.  Said
      * once it is known, and again when it changes.  Blocks that are up stay so.

@@ -19,6 +19,8 @@ from space import apart, until  # noqa: E402
 
 DRIVE = os.path.abspath(sys.argv[1])
 SECRETS = "/api/v1/namespaces/default/secrets"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 MERGE = "application/merge-patch+json"
 OURS = "?labelSelector=weir.dev/pool%3Dlab"
 
@@ -320,6 +322,26 @@ def test_again(tap, d, place, folder, conf):
         tap.equal(len(again.overs), 1, "and nothing else was told")
 
 
+def test_late(tap, d, place, cluster):
+    """One that comes of a request of an earlier life."""
+    me = runner(80)
+
+    def stop():
+        d.tell(stop=me)
+        place.leaves(me)
+        place.away(me)
+        until(lambda: me not in d.ask("find"), f"{me} to be forgotten")
+    d.tell(start=me)
+    p = place.pod(me)
+    stop()
+    meta = {k: p["metadata"][k] for k in ("name", "labels", "annotations")}
+    cluster.need("POST", PODS, p | {"metadata": meta, "status": {}})
+    d.next("changed")
+    tap.ok(me in d.ask("find"), "one that nobody asked for is told of")
+    stop()
+    tap.ok(True, "and goes, as is said then")
+
+
 def role(cluster, name, kind, rules):
     at = "/apis/rbac.authorization.k8s.io/v1/"
     where = at if kind == "ClusterRole" else at + "namespaces/default/"
@@ -337,7 +359,8 @@ def role(cluster, name, kind, rules):
 def test_rights(tap, cluster, folder):
     """What may not be done is said in one sentence, until it may."""
     with Drive(folder, conf_of(cluster, "follow-token")) as d:
-        d.settle(lambda: d.states and "nodes" in d.states[-1][1], "a word")
+        d.settle(lambda: d.states and "this account" in d.states[-1][1],
+                 "a word")
         why = d.states[-1][1]
         tap.ok("list nodes of the cluster" in why and "\n" not in why and
                "create secrets in namespace 'default'" in why, why)
@@ -358,6 +381,47 @@ def test_rights(tap, cluster, folder):
                           "verbs": ["create", "delete"]}]}, kind=MERGE)
         d.settle(lambda: d.states[-1][0], "all of them")
         tap.ok(True, "with all of them it is reachable")
+        test_early(tap, cluster, d)
+
+
+def may_make(cluster, yes):
+    """The right to make pods, once the server knows."""
+    cluster.need("PATCH", f"{RBAC}/namespaces/default/roles/work", {"rules": [
+        {"apiGroups": [""], "resources": ["pods", "secrets"],
+         "verbs": ["delete"]},
+        {"apiGroups": [""], "resources": ["secrets"] + ["pods"] * yes,
+         "verbs": ["create"]}]}, kind=MERGE)
+    until(lambda: cluster.need("POST", REVIEWS, {"spec": {
+        "user": "follower", "resourceAttributes": {
+            "verb": "create", "resource": "pods", "namespace": "default"}}}
+        )["status"].get("allowed", False) == yes, "the server to know")
+
+
+def denied(cluster):
+    """How often it was not let make a pod."""
+    with open(cluster.audit, encoding="utf-8") as f:
+        told = [json.loads(line) for line in f]
+    return len([e for e in told if e["verb"] == "create" and
+                e.get("objectRef", {}).get("resource") == "pods" and
+                e.get("responseStatus", {}).get("code") == 403])
+
+
+def test_early(tap, cluster, d):
+    """A server that has just come up knows no roles for a moment."""
+    place = Place(cluster)
+    n = denied(cluster)
+    may_make(cluster, False)
+    me = runner(90)
+    d.tell(start=me)
+    until(lambda: denied(cluster) > n, "it to be denied")
+    may_make(cluster, True)
+    place.pod(me)
+    tap.ok(me not in d.overs, "it is not refused by a server that comes up")
+    may_make(cluster, False)
+    me = runner(91)
+    d.tell(start=me)
+    tap.ok(d.over(me)["cause"] == "refused" and "cannot create resource" in
+           d.overs[me][0]["why"], f"but in time: {d.overs[me][0]['why']}")
 
 
 def run(tap):
@@ -378,6 +442,7 @@ def run(tap):
             test_refused(tap, d, place, cluster)
             test_place(tap, d, place)
             test_away(tap, d, place, cluster)
+            test_late(tap, d, place, cluster)
             test_again(tap, d, place, folder, conf)
         test_rights(tap, cluster, folder)
 

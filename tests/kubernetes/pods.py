@@ -89,10 +89,13 @@ class Lab:
         words = {"image": RUNNER, "task_image": TOOLS} | conf
         weir.cli("pool", "add", self.name, "--engine", "kubernetes",
                  "--kubeconfig",
-                 self.cluster.kubeconfig({"token": "good-token"}),
+                 self.kubeconfig(),
                  *[x for k, v in words.items()
                    for x in ("--conf", f"{k}={v}")], check=True)
         self.up(weir)
+
+    def kubeconfig(self):
+        return self.cluster.kubeconfig({"token": "good-token"})
 
     def up(self, weir):
         count = len(self.cluster.nodes)

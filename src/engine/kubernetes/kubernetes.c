@@ -323,6 +323,13 @@ static void on_moved(void *arg)
     changed(arg);
 }
 
+static void on_late(void *arg)
+{
+    const struct kubernetes *k = arg;
+
+    k->events.changed(k->arg);
+}
+
 static const char *node_of(const char *block, void *arg)
 {
     return blocks_node(((struct kubernetes *) arg)->blocks, block);
@@ -496,7 +503,7 @@ static int open_start(struct kubernetes *k, const struct engine_conf *conf,
 {
     struct pods_conf pods = {
         .spec = &k->spec, .over = on_over, .moved = on_moved,
-        .node_of = node_of, .room = has_room, .alive = is_alive, .arg = k,
+        .late = on_late, .node_of = node_of, .room = has_room, .alive = is_alive, .arg = k,
     };
     struct blocks_conf blocks = { .up = on_up, .lost = on_lost,
                                   .busy = is_busy, .arg = k };

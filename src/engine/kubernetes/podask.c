@@ -2,6 +2,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "engine/kubernetes/podspec.h"
 #include "kube/kube.h"
@@ -27,6 +28,29 @@ static bool is_final(const struct kube_answer *a)
     return a->http >= 400 && a->http < 500 &&
            (a->rc == -EACCES || a->rc == -EINVAL || a->rc == -ENOENT ||
             a->rc == -EPROTO);
+}
+
+/* A server that comes up knows no roles for a moment, and its admission is not
+ * ready: it says no to everybody, which is no word on the pod.
+ */
+static bool is_early(const struct kube_answer *a)
+{
+    return a->http == 403 &&
+           (strstr(a->text, " cannot create resource ") ||
+            strstr(a->text, "not yet ready to handle request"));
+}
+
+/* Is it no for good?  What may be early is asked again for a while. */
+static bool is_no(struct pod *p, const struct kube_answer *a)
+{
+    uint64_t now = loop_now(p->of->loop);
+
+    if (!is_final(a) || !is_early(a))
+        return is_final(a);
+    if (!p->denied)
+        p->denied_ms = now;
+    p->denied = true;
+    return now - p->denied_ms >= PODS_HELD_MS;
 }
 
 static bool is_absent(const struct kube_answer *a)
@@ -93,6 +117,7 @@ static void made(struct pod *p, const struct kube_answer *a)
     autojson json_t *o = NULL;
 
     backoff_reset(&p->backoff);
+    p->denied = false;
     p->fresh = true;                   /* the watch may have been faster */
     if (!p->uid && object_read(a->body, a->len, KUBE_BODY_MAX, &o,
                                NULL) == 0) {
@@ -112,7 +137,7 @@ static void on_made(const struct kube_answer *a, void *arg)
         made(p, a);
     } else if (is_there(a)) {
         pod_met(p);
-    } else if (is_final(a)) {
+    } else if (is_no(p, a)) {
         refused(p, "the pod", a);
     } else {
         p->unsure = p->unsure ||
@@ -167,7 +192,7 @@ static void on_given(const struct kube_answer *a, void *arg)
         p->given = true;
         backoff_reset(&p->backoff);
         pod_step(p);
-    } else if (is_final(a)) {
+    } else if (is_no(p, a)) {
         refused(p, "its Secret", a);
     } else {
         again(p, a);

@@ -349,10 +349,19 @@ static struct pod *pod_of(struct pods *all, const json_t *pod)
     return NULL;
 }
 
+/* A request of an earlier life has come to something, after it was said which
+ * there are: nobody has asked for it, and nobody knows of it.
+ */
+static bool is_late(const struct pod *p)
+{
+    return p->want == POD_FOUND && !p->uid && p->of->listed && p->of->ready;
+}
+
 void pods_put(struct pods *all, const json_t *pod)
 {
     const char *node = object_str(pod, "spec", "nodeName", NULL);
     struct pod *p = pod_of(all, pod);
+    bool late = p && is_late(p);
 
     if (!p)
         return;
@@ -373,6 +382,8 @@ void pods_put(struct pods *all, const json_t *pod)
     pod_step(p);
     all->conf.moved(all->conf.arg);
     look_soon(all);
+    if (late)
+        all->conf.late(all->conf.arg);
 }
 
 static void pod_vanish(struct pod *p)

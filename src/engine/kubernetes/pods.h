@@ -44,6 +44,7 @@ struct pods_conf {
     void (*over)(const char *runner, enum spec_cause cause, int status,
                  const char *why, void *arg);
     void (*moved)(void *arg);          /* what runs where is another */
+    void (*late)(void *arg);           /* there is one that nobody asked for */
     const char *(*node_of)(const char *block, void *arg);  /* or NULL */
     /* By what is seen of the node: is there room for it?  Is it heard of? */
     bool (*room)(const char *node, const struct engine_lease *l, void *arg);

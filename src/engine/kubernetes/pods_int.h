@@ -36,6 +36,8 @@ struct pod {
     bool unsure;                       /* a request to make it may still come
                                         * to something */
     bool waits;                        /* for its place */
+    bool denied;                       /* as if nobody had any right, ... */
+    uint64_t denied_ms;                /* ... since then */
     uint32_t seen;                     /* number of the list */
     uint64_t since_ms;                 /* of what is waited for, and ... */
     int waited;                        /* ... what that is */
