@@ -130,12 +130,20 @@ static char *path_of(const char *dir, const struct lease_id *id)
 }
 
 int progress_write(const char *dir, const struct lease_id *id,
-                   const struct progress *p, struct err *err)
+                   struct progress *p, struct err *err)
 {
-    autojson json_t *j = progress_json(p);
-    autofree char *path = path_of(dir, id), *text = json_text(j);
+    autofree char *path = path_of(dir, id), *text = NULL;
+    autojson json_t *j = NULL;
+    int rc;
 
-    return fs_write(path, text, strlen(text), 0600, false, err);
+    if (p->at_ms <= p->written_ms)
+        p->at_ms = p->written_ms + 1;
+    j = progress_json(p);
+    text = json_text(j);
+    rc = fs_write(path, text, strlen(text), 0600, false, err);
+    if (rc == 0)
+        p->written_ms = p->at_ms;
+    return rc;
 }
 
 int progress_read(const char *dir, const struct lease_id *id, json_t **ret,

@@ -36,6 +36,7 @@ struct progress {
         double value;
     } metrics[PROGRESS_METRICS];
     uint64_t at_ms;                    /* 0: nothing said */
+    uint64_t written_ms;               /* `at_ms` in the file; 0: none */
 };
 
 /* Take one line, without its end.  -EINVAL names what is wrong with it, and
@@ -46,9 +47,12 @@ int progress_line(struct progress *p, const char *line, uint64_t now_ms,
 /* {at, progress?, metrics?: {name: number}} */
 json_t *progress_json(const struct progress *p);
 
-/* The file of a lease.  Reading gives -ENOENT when there is none. */
+/* The file of a lease.  Reading gives -ENOENT when there is none.  Who reads it
+ * knows what is new by its time, so that moves on with every writing, however
+ * soon it comes and wherever the clock goes.
+ */
 int progress_write(const char *dir, const struct lease_id *id,
-                   const struct progress *p, struct err *err);
+                   struct progress *p, struct err *err);
 int progress_read(const char *dir, const struct lease_id *id, json_t **ret,
                   struct err *err);
 void progress_drop(const char *dir, const struct lease_id *id);

@@ -80,6 +80,7 @@ static void test_file(void)
     autojson json_t *j = NULL, *want = progress_json(&p);
     autofree char *sub = NULL;
     struct err err = { 0 };
+    uint64_t before;
 
     if (!mkdtemp(dir)) {
         ok(false, "a folder in /tmp");
@@ -91,6 +92,19 @@ static void test_file(void)
     ok(progress_write(dir, &id, &p, &err) == 0 &&
        progress_read(dir, &id, &j, &err) == 0 && json_equal(j, want),
        "what is written is read %s", err.text);
+    before = json_get_u64(j, "at", 0);
+    json_decref(take(j));
+    ok(progress_line(&p, "m1=8", before, &err) == 0 &&
+       progress_write(dir, &id, &p, &err) == 0 &&
+       progress_read(dir, &id, &j, &err) == 0 &&
+       json_get_u64(j, "at", 0) > before,
+       "another word of the same moment is a newer one");
+    before = json_get_u64(j, "at", 0);
+    json_decref(take(j));
+    ok(progress_line(&p, "m1=9", 1, &err) == 0 &&
+       progress_write(dir, &id, &p, &err) == 0 &&
+       progress_read(dir, &id, &j, &err) == 0 &&
+       json_get_u64(j, "at", 0) > before, "also when the clock went back");
     progress_drop(dir, &id);
     json_decref(take(j));
     ok(progress_read(dir, &id, &j, NULL) == -ENOENT, "and then gone");
