@@ -671,7 +671,7 @@ static void test_greedy(void)
 {
     json_t *nodes = json_pack("[o]", node("n1", 8, "a", true)), *row;
     struct ledger *l = begun(nodes);
-    const json_t *space;
+    const json_t *first;
 
     for (unsigned i = 0; i < 2000; i++) {
         struct job j = { .space = "x", .gpus = 8, .cpus = 1, .made = T0 };
@@ -687,8 +687,8 @@ static void test_greedy(void)
         tell(l, INVENTORY_POD, o, T0 + 1);
     }
     row = ledger_row(l, false, (T0 + 899) * UINT64_C(1000));
-    space = json_array_get(json_object_get(row, "namespaces"), 0);
-    ok(json_get_u64(space, "waited", 0) > UINT64_C(1) << 32,
+    first = json_array_get(json_object_get(row, "namespaces"), 0);
+    ok(json_get_u64(first, "waited", 0) > UINT64_C(1) << 32,
        "all that was waited for is a number");
     ok(json_get_u64(json_array_get(json_object_get(row, "devices"), 0),
                     "idle_frag", 0) > 0, "and it would fit nowhere");
