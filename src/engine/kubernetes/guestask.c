@@ -21,20 +21,6 @@ static void again(struct guest *g, const struct kube_answer *a)
     guest_later(g, backoff_next(&g->backoff, a->wait_ms, fs_random()));
 }
 
-static void no_head(void *arg)
-{
-    (void) arg;
-}
-
-static int no_bytes(const char *bytes, size_t n, void *arg, struct err *err)
-{
-    (void) bytes;
-    (void) n;
-    (void) arg;
-    (void) err;
-    return 0;
-}
-
 /* What is bound is told when nothing else is to be bound. */
 void guest_binding(struct guest *g, bool binds)
 {
@@ -120,7 +106,7 @@ static void on_bound(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops bind_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_bound,
+    .done = on_bound,
 };
 
 void guest_bind(struct guest *g, const char *node)
@@ -150,7 +136,7 @@ static void on_deleted(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops delete_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_deleted,
+    .done = on_deleted,
 };
 
 /* It has as long as it says itself. */
@@ -205,7 +191,7 @@ static void on_asked(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops asked_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_asked,
+    .done = on_asked,
 };
 
 void guestpods_ask(struct guestpods *all)

@@ -75,20 +75,6 @@ static void refused(struct pod *p, const char *what,
         pod_step(p);
 }
 
-static void no_head(void *arg)
-{
-    (void) arg;
-}
-
-static int no_bytes(const char *bytes, size_t n, void *arg, struct err *err)
-{
-    (void) bytes;
-    (void) n;
-    (void) arg;
-    (void) err;
-    return 0;
-}
-
 static void ask(struct pod *p, const char *method, const char *kind,
                 const char *name, const json_t *body,
                 const struct kube_ops *ops)
@@ -147,7 +133,7 @@ static void on_made(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops make_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_made,
+    .done = on_made,
 };
 
 void pod_make(struct pod *p)
@@ -173,7 +159,7 @@ static void on_cleared(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops clear_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_cleared,
+    .done = on_cleared,
 };
 
 /* A Secret beside a pod that was made just now is of one of that name that was
@@ -200,7 +186,7 @@ static void on_given(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops give_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_given,
+    .done = on_given,
 };
 
 void pod_give(struct pod *p)
@@ -230,7 +216,7 @@ static void on_dropped(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops drop_ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_dropped,
+    .done = on_dropped,
 };
 
 void pod_drop(struct pod *p, bool at_once)

@@ -93,20 +93,6 @@ static void done(struct saying *s)
     say_next(w);
 }
 
-static void no_head(void *arg)
-{
-    (void) arg;
-}
-
-static int no_bytes(const char *bytes, size_t n, void *arg, struct err *err)
-{
-    (void) bytes;
-    (void) n;
-    (void) arg;
-    (void) err;
-    return 0;
-}
-
 static void say(struct saying *s);
 
 static void on_timer(struct watch *w, void *arg)
@@ -158,7 +144,7 @@ static void on_done(const struct kube_answer *a, void *arg)
 }
 
 static const struct kube_ops ops = {
-    .head = no_head, .bytes = no_bytes, .done = on_done,
+    .done = on_done,
 };
 
 /* ---- what is sent ---- */
