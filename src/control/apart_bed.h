@@ -234,3 +234,53 @@ json_t *engine_no_history(struct engine *e, enum engine_history what)
 {
     return stub_history(e, what);
 }
+
+/* ---- a control plane with it ---- */
+
+/* The pool "lab" can be reached, and all is told of it. */
+static void lab_comes(struct control *c)
+{
+    autojson json_t *j = json_pack(
+        "{s:s, s:I, s:I, s:b, s:b, s:b, s:[{s:s,s:I},{s:s,s:I}]}",
+        "node", "n1", "cpus_milli", (json_int_t) 64000, "memory",
+        (json_int_t) 1 << 36, "images", 1, "whole", 1, "stages", 1, "devices",
+        "model", "H100", "memory", (json_int_t) 1 << 36,
+        "model", "H100", "memory", (json_int_t) 1 << 36);
+
+    stub.events->state(true, "", stub.of);
+    stub.events->guests_told(stub.of);
+    stub.events->block_up("lab/n1", "", j, stub.of);
+    settle(c);
+}
+
+static void again(struct control *c)
+{
+    memset(&stub, 0, sizeof stub);
+    open_control(c);
+}
+
+static void begin_lab(struct control *c)
+{
+    struct err err = { 0 };
+    struct event e;
+
+    (void) fs_remove_tree(dir, NULL);
+    (void) mkdir(dir, 0700);
+    again(c);
+    event_init(&e, EVENT_POOL_SET);
+    e.data = json_pack("{s:s,s:s,s:{}}", "name", "lab", "engine", "stub",
+                       "conf");
+    if (journal_event(c, &e, NULL, NULL, &err) < 0)
+        ok(false, "a pool: %s", err.text);
+    settle(c);
+    lab_comes(c);
+}
+
+/* After a kill: nothing that was asked or said is known any more, and the
+ * engine has told nothing yet.
+ */
+static void kill_and_start(struct control *c)
+{
+    close_control(c);
+    again(c);
+}

@@ -3,49 +3,6 @@
 /* Leases that have a runner of their own, against an engine (apart_bed.h) and
  * runners that are played.
  */
-static void block_comes(struct control *c)
-{
-    autojson json_t *j = json_pack(
-        "{s:s, s:I, s:I, s:b, s:b, s:b, s:[{s:s,s:I},{s:s,s:I}]}",
-        "node", "n1", "cpus_milli", (json_int_t) 64000, "memory",
-        (json_int_t) 1 << 36, "images", 1, "whole", 1, "stages", 1, "devices",
-        "model", "H100", "memory", (json_int_t) 1 << 36,
-        "model", "H100", "memory", (json_int_t) 1 << 36);
-
-    stub.events->state(true, "", stub.of);
-    stub.events->block_up("lab/n1", "", j, stub.of);
-    settle(c);
-}
-
-static void again(struct control *c)
-{
-    memset(&stub, 0, sizeof stub);
-    open_control(c);
-}
-
-static void begin_apart(struct control *c)
-{
-    struct err err = { 0 };
-    struct event e;
-
-    (void) fs_remove_tree(dir, NULL);
-    (void) mkdir(dir, 0700);
-    again(c);
-    event_init(&e, EVENT_POOL_SET);
-    e.data = json_pack("{s:s,s:s,s:{}}", "name", "lab", "engine", "stub",
-                       "conf");
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        ok(false, "a pool: %s", err.text);
-    settle(c);
-    block_comes(c);
-}
-
-/* After a kill: nothing that was asked or said is known any more. */
-static void kill_and_start(struct control *c)
-{
-    close_control(c);
-    again(c);
-}
 
 static void name_of(uint64_t id, unsigned rank, unsigned gen, char *buf)
 {
@@ -188,7 +145,7 @@ static void test_life(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     ok(strlen(stub.instance) == 16, "the engine knows whose it is: %s",
        stub.instance);
     ok(!world_block(c.world, "lab/n1")->stages, "nothing stands ready there");
@@ -231,7 +188,7 @@ static void test_admit(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     a = asked_of(id, 0, 1);
     name_of(id, 0, 1, name);
@@ -269,7 +226,7 @@ static void test_gang(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 2, 1);
     ok(stub.nstarted == 2, "a runner for each rank");
     comes_here(&c, id, 1);
@@ -308,7 +265,7 @@ static void test_gang_lost(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 2, 1);
     comes_here(&c, id, 0);
     over(&c, id, 1, 1, SPEC_CAUSE_TAKEN, "another has its place");
@@ -327,7 +284,7 @@ static void test_room(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     home.room = 1;
     id = submit(&c, 2, 1);
     comes_here(&c, id, 0);
@@ -348,7 +305,7 @@ static void test_stop(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     abort_all(&c, id);
     ok(ended(&c, id, "aborted") && stops(id, 0, 1) == 1,
@@ -403,7 +360,7 @@ static void test_over(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     over(&c, id, 0, 2, SPEC_CAUSE_LOST, "another attempt");
     over(&c, id, 1, 1, SPEC_CAUSE_LOST, "another rank");
@@ -457,7 +414,7 @@ static void test_both(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     comes_here(&c, id, 0);
     says(&c, WIRE_CLAIM, id, 0, "");
@@ -473,7 +430,7 @@ static void test_find(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     name_of(id, 0, 1, living);
     stub.finds = json_pack("[s,s,s,s,s]", living, "lab/n1#w77/0.0#1@0",
@@ -498,7 +455,7 @@ static void test_again(void)
     uint64_t planned, claimed;
     struct control c;
 
-    begin_apart(&c);
+    begin_lab(&c);
     claimed = submit(&c, 1, 1);
     comes_here(&c, claimed, 0);
     says(&c, WIRE_CLAIM, claimed, 0, "");
@@ -508,7 +465,7 @@ static void test_again(void)
     ok(stub.nstarted == 2 && asked_of(claimed, 0, 1)->begun &&
        !asked_of(planned, 0, 1)->begun, "started again: asked for, and which "
        "may have begun");
-    block_comes(&c);
+    lab_comes(&c);
     comes_as(&c, claimed, 0, 1, "running");
     ok(told(WIRE_ORDER, claimed, 0) == 0 && told(WIRE_STOP, claimed, 0) == 0,
        "what runs is left alone");
@@ -524,7 +481,7 @@ static void test_again(void)
     comes_here(&c, claimed, 0);
     says(&c, WIRE_CLAIM, claimed, 0, "");
     kill_and_start(&c);
-    block_comes(&c);
+    lab_comes(&c);
     over(&c, claimed, 0, 1, SPEC_CAUSE_LOST, "it is not there any more");
     ok(task_in(&c, claimed)->cause == SPEC_CAUSE_LOST &&
        task_in(&c, claimed)->gen == 1, "what is gone is lost, and is not begun "
@@ -540,7 +497,7 @@ static void test_observe(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     ok(pools_check("lab", "stub", words, true, &err, &c) == 0,
        "a pool where nothing runs may become one that is looked at");
     id = submit(&c, 1, 1);
@@ -565,7 +522,7 @@ static void test_restored(void)
     struct event e;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     c.wall_base += 1000;
     event_init(&e, EVENT_RESTORED);
@@ -601,7 +558,7 @@ static void test_namesake(void)
     struct control c;
     uint64_t id;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     comes_here(&c, id, 0);
     says(&c, WIRE_CLAIM, id, 0, "");
@@ -633,7 +590,7 @@ static void test_says(void)
     struct control c;
     uint64_t id, other;
 
-    begin_apart(&c);
+    begin_lab(&c);
     id = submit(&c, 1, 1);
     other = submit(&c, 1, 1);
     comes_here(&c, id, 0);
@@ -672,7 +629,7 @@ static void test_key(void)
     struct control c;
     struct stat st;
 
-    begin_apart(&c);
+    begin_lab(&c);
     ok(stat(path, &st) == 0 && st.st_size == 32 && (st.st_mode & 0777) == 0600,
        "a key, for nobody else");
     (void) fs_write(path, "short", 5, 0600, false, NULL);

@@ -2,53 +2,10 @@
 
 #include "control/guests.h"
 
-/* Pods of others as workloads, against an engine that is played here. */
-static void pool_comes(struct control *c)
-{
-    autojson json_t *j = json_pack(
-        "{s:s, s:I, s:I, s:b, s:b, s:[{s:s,s:I},{s:s,s:I}]}",
-        "node", "n1", "cpus_milli", (json_int_t) 64000, "memory",
-        (json_int_t) 1 << 36, "images", 1, "whole", 1, "devices",
-        "model", "H100", "memory", (json_int_t) 1 << 36,
-        "model", "H100", "memory", (json_int_t) 1 << 36);
-
-    stub.events->state(true, "", stub.of);
-    stub.events->guests_told(stub.of);
-    stub.events->block_up("lab/n1", "", j, stub.of);
-    settle(c);
-}
-
-static void again(struct control *c)
-{
-    memset(&stub, 0, sizeof stub);
-    open_control(c);
-}
-
-static void begin_lab(struct control *c)
-{
-    struct err err = { 0 };
-    struct event e;
-
-    (void) fs_remove_tree(dir, NULL);
-    (void) mkdir(dir, 0700);
-    again(c);
-    event_init(&e, EVENT_POOL_SET);
-    e.data = json_pack("{s:s,s:s,s:{}}", "name", "lab", "engine", "stub",
-                       "conf");
-    if (journal_event(c, &e, NULL, NULL, &err) < 0)
-        ok(false, "a pool: %s", err.text);
-    settle(c);
-    pool_comes(c);
-}
-
-/* After a kill, and before the engine has told anything. */
-static void kill_and_start(struct control *c)
-{
-    close_control(c);
-    again(c);
-}
-
-/* Pods: "NAME GPUS [KEY=VALUE]..." with numbers where they are digits alone. */
+/* Pods of others as workloads, against an engine that is played (apart_bed.h).
+ *
+ * Pods: "NAME GPUS [KEY=VALUE]..." with numbers where they are digits alone.
+ */
 static void comes(struct control *c, const char *words)
 {
     autofree char *text = mem_str(words);
@@ -314,13 +271,13 @@ static void test_killed(void)
     ok(starts("p1") == 1 && strcmp(runner_of("p1"), runner) == 0 &&
        !stub.started[0].begun, "after a kill it is asked for as before");
     comes(&c, "p2 2");
-    pool_comes(&c);
+    lab_comes(&c);
     ok(living(&c, 1) && living(&c, 2) && !living(&c, 3),
        "and nothing is submitted again");
     begun(&c, "p1");
     kill_and_start(&c);
     ok(starts("p1") == 1 && stub.started[0].begun, "what has begun has begun");
-    pool_comes(&c);
+    lab_comes(&c);
     ok(ended(&c, 2, "aborted", "aborted"),
        "what is not there any more does not wait");
     over(&c, "p1", SPEC_CAUSE_NONE, 0);
