@@ -365,7 +365,8 @@ static int own_open(struct control *c, struct err *err)
     r->own = true;
     r->ops = engine_find(conf->engine);
     if (!r->ops)
-        return err_set(err, EINVAL, "there is no engine '%s'", conf->engine);
+        return err_set(err, EINVAL, "there is no engine '%.40s'; there is "
+                       "local, fake, or none", conf->engine);
     r->conf = json_object();
     json_put_str(r->conf, "devices", conf->devices);
     json_put_str(r->conf, "gpud", r->ops->own ? conf->gpud : NULL);
